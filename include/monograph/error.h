@@ -8,17 +8,17 @@ namespace monograph {
 
 /// Why something failed. The HTTP layer maps a code to a status, `main` to an exit code.
 enum class ErrorCode {
-  kInvalidArgument,   ///< A request, a setting or a file asks for something impossible (HTTP 400).
-  kNotFound,          ///< A model, path or route that does not exist (HTTP 404).
-  kUnreadableFile,    ///< A file that cannot be opened or does not hold what its format promises.
-  kUnsupported,       ///< Well-formed, but not something this build or device can do.
-  kTryLater,          ///< Queue full (HTTP 429).
-  kUnavailable,       ///< Loading, draining or stopped (HTTP 503).
-  kOutOfMemory,       ///< Host or device memory, or the KV pool.
-  kCancelled,         ///< The caller went away.
-  kDevice,            ///< A device fault; the process must end, its context does not recover.
-  kDirtyCapture,      ///< A failure inside a capture; start-up must end (SPEC S-28).
-  kInternal,          ///< A bug that was caught before it could give a wrong answer.
+  kInvalidArgument,  ///< A request, a setting or a file asks for something impossible (HTTP 400).
+  kNotFound,         ///< A model, path or route that does not exist (HTTP 404).
+  kUnreadableFile,   ///< A file that cannot be opened or does not hold what its format promises.
+  kUnsupported,      ///< Well-formed, but not something this build or device can do.
+  kTryLater,         ///< Queue full (HTTP 429).
+  kUnavailable,      ///< Loading, draining or stopped (HTTP 503).
+  kOutOfMemory,      ///< Host or device memory, or the KV pool.
+  kCancelled,        ///< The caller went away.
+  kDevice,           ///< A device fault; the process must end, its context does not recover.
+  kDirtyCapture,     ///< A failure inside a capture; start-up must end (SPEC S-28).
+  kInternal,         ///< A bug that was caught before it could give a wrong answer.
 };
 
 std::string_view to_string(ErrorCode code);

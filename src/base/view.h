@@ -37,7 +37,9 @@ struct Tensor {
     return n;
   }
   template <typename T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 }  // namespace monograph

@@ -24,7 +24,20 @@ struct HostTensor {
 
 /// The parts of a layer, in Monograph's names, common to every family.
 enum class LayerTensor {
-  kAttnNorm, kQ, kK, kV, kQBias, kKBias, kVBias, kQNorm, kKNorm, kAttnOut, kFfnNorm, kGate, kUp, kDown,
+  kAttnNorm,
+  kQ,
+  kK,
+  kV,
+  kQBias,
+  kKBias,
+  kVBias,
+  kQNorm,
+  kKNorm,
+  kAttnOut,
+  kFfnNorm,
+  kGate,
+  kUp,
+  kDown,
 };
 enum class ModelTensor { kEmbedding, kFinalNorm, kHead };
 
@@ -33,12 +46,12 @@ struct TokenizerFiles {
   // Hugging Face: the texts of the files, empty when absent.
   std::string tokenizer_json, tokenizer_config_json;
   // GGUF: every tokenizer.* key, with arrays as JSON arrays except the large ones below.
-  nlohmann::json gguf;                       ///< {"model": "gpt2", "pre": "smollm", "bos_token_id": 1, ...}; null for HF folders.
+  nlohmann::json gguf;  ///< {"model": "gpt2", "pre": "smollm", "bos_token_id": 1, ...}; null for HF folders.
   std::vector<std::string> gguf_tokens;
   std::vector<float> gguf_scores;
   std::vector<int> gguf_token_types;
-  std::vector<std::string> gguf_merges;      ///< "a b" strings.
-  std::string chat_template;                 ///< From chat_template.jinja, tokenizer_config.json or GGUF; empty if none.
+  std::vector<std::string> gguf_merges;  ///< "a b" strings.
+  std::string chat_template;             ///< From chat_template.jinja, tokenizer_config.json or GGUF; empty if none.
 };
 
 /// generation_config.json (or what GGUF's general.sampling.* says); absent fields stay empty.

@@ -14,12 +14,14 @@ using TemplateValue = nlohmann::ordered_json;
 /// strftime_now, tojson as transformers sets them.
 class ChatTemplate {
  public:
-  /// Throws Error(kUnsupported) naming the construct and line it cannot do, kUnreadableFile for a syntax error with its line.
+  /// Throws Error(kUnsupported) naming the construct and line it cannot do, kUnreadableFile for a syntax error with its
+  /// line.
   explicit ChatTemplate(std::string_view source);
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
   /// `variables`: messages, add_generation_prompt, tools, bos_token, eos_token and whatever else the caller passes.
-  /// Throws Error(kInvalidArgument) with the template's own text when it calls raise_exception; bounded in time, depth and output.
+  /// Throws Error(kInvalidArgument) with the template's own text when it calls raise_exception; bounded in time, depth
+  /// and output.
   std::string render(const TemplateValue& variables) const;
 
  private:

@@ -24,7 +24,8 @@ class Detokenizer {
   std::string pending_;
 };
 
-/// Holds back text that may become a stop string; cuts before the earliest match (the first in the text wins) (ST01, ST03).
+/// Holds back text that may become a stop string; cuts before the earliest match (the first in the text wins) (ST01,
+/// ST03).
 class StopMatcher {
  public:
   /// `stops` must not hold empty strings. `include_stop` keeps the matched text in the output.

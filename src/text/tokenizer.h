@@ -14,7 +14,14 @@ using TokenId = std::int32_t;
 
 enum class TokenizerModel { kByteBpe, kSpmBpe };
 /// What a vocabulary entry is (values of GGUF's token_type).
-enum class TokenType : std::uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum class TokenType : std::uint8_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
 
 /// Everything a tokenizer is made of, as a file states it. Filled from GGUF metadata or tokenizer.json.
 struct TokenizerSpec {
@@ -24,23 +31,26 @@ struct TokenizerSpec {
     bool special = false, lstrip = false, rstrip = false, single_word = false, normalized = false;
   };
   TokenizerModel model = TokenizerModel::kByteBpe;
-  std::string pre;                          ///< Pre-tokenizer family: "gpt-2", "llama-bpe", "qwen2", "smollm", "starcoder", ...
-  std::vector<std::string> tokens;          ///< Text of each id, in the vocabulary's own alphabet (byte-level or U+2581).
-  std::vector<TokenType> types;             ///< One per token.
-  std::vector<float> scores;                ///< SPM only.
-  std::vector<std::pair<std::string, std::string>> merges;  ///< Byte BPE (and SPM vocabularies that carry merges), in rank order.
-  std::vector<AddedToken> added;            ///< Matched before pre-tokenizing, leftmost-longest.
+  std::string pre;                  ///< Pre-tokenizer family: "gpt-2", "llama-bpe", "qwen2", "smollm", "starcoder", ...
+  std::vector<std::string> tokens;  ///< Text of each id, in the vocabulary's own alphabet (byte-level or U+2581).
+  std::vector<TokenType> types;     ///< One per token.
+  std::vector<float> scores;        ///< SPM only.
+  std::vector<std::pair<std::string, std::string>>
+      merges;                     ///< Byte BPE (and SPM vocabularies that carry merges), in rank order.
+  std::vector<AddedToken> added;  ///< Matched before pre-tokenizing, leftmost-longest.
   std::optional<TokenId> bos, eos, eot, unk, pad;
-  std::vector<TokenId> eog;                 ///< Every id that ends a generation, from all sources.
+  std::vector<TokenId> eog;  ///< Every id that ends a generation, from all sources.
   bool add_bos = false, add_eos = false;
-  bool add_space_prefix = true;             ///< SPM: a space before the text.
-  bool ignore_merges = false;               ///< A whole piece found in the vocabulary is taken before merging (Llama 3).
+  bool add_space_prefix = true;  ///< SPM: a space before the text.
+  bool ignore_merges = false;    ///< A whole piece found in the vocabulary is taken before merging (Llama 3).
   bool byte_fallback = false, fuse_unk = false, nfc = false;
 };
 
 struct EncodeOptions {
-  bool add_special = true;     ///< Add BOS/EOS where the vocabulary asks for it. Off for text that a chat template rendered.
-  bool parse_special = false;  ///< Control tokens written in the text become the tokens; else they stay plain text (TK11).
+  bool add_special =
+      true;  ///< Add BOS/EOS where the vocabulary asks for it. Off for text that a chat template rendered.
+  bool parse_special =
+      false;  ///< Control tokens written in the text become the tokens; else they stay plain text (TK11).
 };
 
 /// Immutable and thread-safe once built.

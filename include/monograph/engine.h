@@ -1,0 +1,86 @@
+// The library: text or token ids in, a stream of tokens out. Hides everything below.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "monograph/config.h"
+#include "monograph/error.h"
+#include "monograph/request.h"
+
+namespace monograph {
+
+/// The output of one request. Owned by the caller; destroying it cancels what still runs. One thread at a time.
+class ResponseStream {
+ public:
+  struct Impl;
+  explicit ResponseStream(std::unique_ptr<Impl> impl);
+  ResponseStream(ResponseStream&&) noexcept;
+  ResponseStream& operator=(ResponseStream&&) noexcept;
+  ~ResponseStream();
+
+  /// The next event of any of the n sequences; waits for it. nullopt once every sequence has finished.
+  std::optional<TextEvent> next();
+  /// Like next(), but returns nullopt at once if nothing is there; see finished().
+  std::optional<TextEvent> poll();
+  bool finished() const;
+  /// Called from the engine thread (briefly, must not block) whenever an event arrives; for event loops.
+  void set_notifier(std::function<void()> notify);
+  void cancel();
+
+  const std::string& id() const;
+  std::span<const TokenId> prompt_ids() const;  ///< What the prompt became.
+  std::uint64_t seed() const;                   ///< The seed in use, given or picked.
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What a loaded model offers, for /v1/models and the CLI.
+struct ModelInfo {
+  std::string name;
+  std::string summary;
+  int vocab_size = 0;
+  int max_seq_len = 0;
+  bool has_tokenizer = false;
+  bool has_chat_template = false;
+  std::string sampling_defaults;  ///< JSON object of what generation_config changed; "{}" if nothing.
+};
+
+class Engine {
+ public:
+  /// Loads the model, plans memory, captures graphs, starts the engine thread. `log` gets progress and the memory
+  /// budget; `cancelled` (may be empty) is polled while loading and ends it with Error(kCancelled).
+  static std::unique_ptr<Engine> load(const EngineConfig& config,
+                                      std::function<void(int level, std::string_view)> log = {},
+                                      std::function<bool()> cancelled = {});
+  virtual ~Engine() = default;
+
+  /// Checks, tokenizes on the caller's thread, queues. Throws Error: kInvalidArgument (names the field), kTryLater when
+  /// the queue is full, kUnavailable when stopping.
+  virtual ResponseStream submit(Request request) = 0;
+
+  virtual const ModelInfo& info() const = 0;
+  virtual std::vector<TokenId> tokenize(std::string_view text, bool add_special, bool parse_special) const = 0;
+  virtual std::string detokenize(std::span<const TokenId> ids) const = 0;
+  virtual std::string token_text(TokenId id) const = 0;  ///< Raw bytes of one token, specials included.
+  /// The chat template's text for `chat` (JSON as in Request::chat).
+  virtual std::string render_chat(const std::string& chat) const = 0;
+  /// SamplingParams with the model's generation_config applied: what a request starts from.
+  virtual SamplingParams default_sampling() const = 0;
+
+  /// Prometheus text of every engine metric.
+  virtual std::string metrics() const = 0;
+  /// Seconds since the engine thread last finished a pass or went idle; for /health.
+  virtual double seconds_since_heartbeat() const = 0;
+
+  /// Refuses new work, finishes what runs until `deadline`, then cancels the rest; idempotent.
+  virtual void stop(std::chrono::milliseconds deadline) = 0;
+};
+
+}  // namespace monograph

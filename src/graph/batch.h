@@ -1,0 +1,46 @@
+// The sequences of one step, packed end to end. Plain host values.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "monograph/sampling.h"
+#include "monograph/status.h"
+#include "ops/inputs.h"
+
+namespace monograph {
+
+/// One sequence's part of a step.
+struct BatchRow {
+  int n_tokens = 0;      ///< New tokens: 1 for a decode row, a chunk's length for prefill.
+  int prefix = 0;        ///< Tokens already in the cache.
+  bool prefill = false;  ///< Has prompt (or recomputed) tokens; a decode row does not.
+  std::vector<std::vector<std::int32_t>> block_tables;  ///< Per group, block ids that cover prefix + n_tokens.
+  SlotSampling sampling;                                ///< bias/banned ranges are filled while staging.
+  std::vector<BiasEntry> bias;
+  std::vector<std::int32_t> banned;
+};
+
+struct Batch {
+  std::vector<std::int32_t> input_ids;                    ///< T ids, rows in order.
+  std::vector<BatchRow> rows;                             ///< R
+  std::optional<std::vector<std::int32_t>> position_ids;  ///< T*P when the model takes explicit positions.
+  int n_tokens() const { return static_cast<int>(input_ids.size()); }
+  bool has_prefill() const {
+    for (const auto& row : rows)
+      if (row.prefill) return true;
+    return false;
+  }
+};
+
+/// What a step gave.
+struct StepResult {
+  std::vector<SampledRow> rows;                         ///< R
+  PrefillStatus status = PrefillStatus::kNotRequested;  ///< For rows with prefill work; decode steps: kNotRequested.
+  bool replayed = false;                                ///< Served by a graph (extend or decode).
+  int bucket = 0;                                       ///< C of the replay; 0 when eager.
+  std::int64_t step = 0;                                ///< Counts up from 1 over the engine's life.
+};
+
+}  // namespace monograph

@@ -1,0 +1,72 @@
+// run(Batch) → token ids and status: replay if a captured graph fits, else the same forward eager, in the same step.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "graph/batch.h"
+#include "model/model.h"
+#include "ops/backend.h"
+
+namespace monograph {
+
+struct RunnerConfig {
+  bool enable_graphs = true;  ///< The master.
+  bool enable_prefill_graphs = true;
+  std::vector<int> prefill_buckets;  ///< Sorted ladder; empty is treated as "no graphs".
+  std::vector<int> decode_buckets;   ///< Sorted, ends with max_seqs.
+  int max_rows = 64;                 ///< Bmax of the extend family.
+  int max_seqs = 256;                ///< Bmax of the decode family; rows of history.
+  int max_seq_len = 2048;
+  int block_size = 64;
+  bool skip_padding = true;
+  bool strict = false;  ///< A start-up degradation is an error (D6).
+  GraphPolicy policy = GraphPolicy::kAlways;
+};
+
+/// Counters the engine exports; only the engine thread writes, so readers copy them through the engine.
+struct RunnerStats {
+  std::int64_t steps = 0, prefill_replays = 0, decode_replays = 0, decode_eager = 0;
+  std::int64_t padding_tokens = 0;
+  std::map<int, std::int64_t> bucket_hits;  ///< extend family
+  std::vector<std::int64_t> fallbacks;      ///< By PrefillStatus; every reason exists from the start.
+  struct Capture {
+    std::string family;
+    int bucket;
+    double us;
+    std::int64_t bytes;
+    int nodes;
+  };
+  std::vector<Capture> captures;
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  /// Throws Error for a failed step (its rows fail, the engine goes on; kDevice ends the process).
+  virtual StepResult run(const Batch& batch) = 0;
+  /// Outcome of start-up for the prefill family: kReplayed stands for "ready".
+  virtual PrefillStatus init_status() const = 0;
+  virtual const RunnerStats& stats() const = 0;
+  /// Sets the first tokens of a sequence's history row without running them (a prefix hit skips their forward).
+  virtual void load_history(int history_row, std::span<const std::int32_t> tokens) = 0;
+  /// The logits of the last step, row-major [R, V], copied to the host; rows that sampled nothing are undefined.
+  virtual std::vector<float> last_logits(int n_rows) = 0;
+  /// Largest step the runner can take: tokens and rows, graph or eager.
+  virtual int max_tokens() const = 0;
+  virtual int max_rows() const = 0;
+  /// Bytes of arena, logits and staging, for the memory budget.
+  virtual std::int64_t fixed_bytes() const = 0;
+};
+
+/// `kv` are the layers' views; `scratch[g]` the reserved blocks of group g, at least ceil(Cmax / block_size) each
+/// (empty: no graphs, kScratchKvUnavailable). Model, backend and the cache outlive the runner. Captures decode, then
+/// extend graphs.
+std::unique_ptr<Runner> make_runner(const RunnerConfig& config, const Model& model, Backend& backend,
+                                    std::vector<KvLayer> kv, std::vector<std::vector<std::int32_t>> scratch,
+                                    const Log& log);
+
+}  // namespace monograph

@@ -1,0 +1,107 @@
+// Everything a forward reads besides weights: fixed buffers, filled per step (SPEC A.2).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "monograph/sampling.h"
+
+namespace monograph {
+
+/// Sampling settings of one slot, as the device reads them. Plain bytes, shared by host and device.
+struct SlotSampling {
+  float temperature = 0.0f;  ///< 0: greedy
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::int32_t top_k = 0;    ///< 0: all
+  std::int32_t samples = 0;  ///< 1 if this row's token is wanted; 0 for a chunk that is not the last.
+  std::uint64_t seed = 0;
+  std::int32_t history_row = 0;  ///< Row of `history` that holds this sequence's token ids.
+  std::int32_t prompt_len = 0;   ///< Tokens of history that are prompt (presence and frequency skip them).
+  std::int32_t n_logprobs = -1;  ///< -1: none
+  std::int32_t bias_begin = 0, bias_count = 0;      ///< Range of `bias`.
+  std::int32_t banned_begin = 0, banned_count = 0;  ///< Range of `banned`.
+  std::int32_t reserved = 0;
+};
+static_assert(sizeof(SlotSampling) == 72);
+
+struct BiasEntry {
+  std::int32_t id;
+  float value;
+};
+
+/// What a step gives back per row; written by the graph's last node.
+struct SampledRow {
+  std::int32_t token = -1;  ///< -1: this row samples nothing; -2: its logits hold a NaN (SA15)
+  float logprob = 0;
+  std::int32_t n_top = 0;
+  std::int32_t top_ids[kMaxLogprobs] = {};
+  float top_logprobs[kMaxLogprobs] = {};
+};
+
+/// Sizes that fix every address and launch shape of a graph family.
+struct InputShape {
+  int max_tokens = 0;       ///< Largest bucket Cmax; `capacity` below is <= this.
+  int max_rows = 0;         ///< Bmax; S = Bmax + 1 slots.
+  int table_width = 0;      ///< W
+  int n_groups = 1;         ///< Block tables.
+  int position_factor = 0;  ///< P
+  int block_size = 64;
+  int max_seqs = 0;     ///< Rows of history.
+  int max_seq_len = 0;  ///< Columns of history.
+  int vocab_size = 0;
+  int n_slots() const { return max_rows + 1; }
+};
+
+/// The staged half of A.2, one contiguous piece of memory with this layout on host (twice) and device (once).
+/// Offsets in bytes from the start; ids last, so that a bucket fetches only its own part.
+struct StagingLayout {
+  explicit StagingLayout(const InputShape& shape);
+  std::int64_t n_tokens = 0, n_seqs = 0;               // int32 each
+  std::int64_t input_lengths = 0, prefix_lengths = 0;  // int32 [S]
+  std::int64_t sampling = 0;                           // SlotSampling [S]
+  std::int64_t block_tables = 0;                       // int32 [n_groups][S][W]
+  std::int64_t bias = 0, banned = 0;                   // BiasEntry [Bmax * kMaxLogitBias], int32 [Bmax * kMaxBannedIds]
+  std::int64_t n_bias = 0, n_banned = 0;               // int32 each: entries in use
+  std::int64_t position_ids = 0;                       // int32 [Cmax * P]
+  std::int64_t input_ids = 0;                          // int32 [Cmax]
+  std::int64_t bytes = 0;
+};
+
+/// The views a forward reads: staged fields, then those the first node derives (D4). All int32 device memory.
+struct StepInputs {
+  InputShape shape;
+  int capacity = 0;          ///< C of this bucket
+  bool skip_padding = true;  ///< D7: kernels may leave rows >= *n_tokens alone.
+
+  const std::int32_t* n_tokens = nullptr;        // [1] T
+  const std::int32_t* n_seqs = nullptr;          // [1] R
+  const std::int32_t* input_ids = nullptr;       // [C]
+  const std::int32_t* input_lengths = nullptr;   // [S]
+  const std::int32_t* prefix_lengths = nullptr;  // [S]
+  const std::int32_t* block_tables = nullptr;    // [n_groups, S, W]
+  const std::int32_t* position_ids = nullptr;    // [C * P], null if P = 0
+  const SlotSampling* sampling = nullptr;        // [S]
+  const BiasEntry* bias = nullptr;
+  const std::int32_t* banned = nullptr;
+
+  std::int32_t* cu_seqlens = nullptr;      // [S + 1]
+  std::int32_t* cu_kv_seqlens = nullptr;   // [S + 1]
+  std::int32_t* kv_lens = nullptr;         // [S]
+  std::int32_t* padding_offset = nullptr;  // [C]
+  std::int32_t* positions = nullptr;       // [C]
+  std::int32_t* kv_locs = nullptr;         // [n_groups, C]
+  std::int32_t* sample_rows = nullptr;     // [Bmax]; -1 for slots >= R
+
+  std::int32_t* history = nullptr;       // [max_seqs, max_seq_len], updated in place
+  std::int32_t* history_lens = nullptr;  // [max_seqs]
+
+  const std::int32_t* table(int group) const {
+    return block_tables + static_cast<std::int64_t>(group) * shape.n_slots() * shape.table_width;
+  }
+};
+
+}  // namespace monograph
