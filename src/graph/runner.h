@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "graph/batch.h"
 #include "model/model.h"
+#include "monograph/config.h"
 #include "ops/backend.h"
 
 namespace monograph {
