@@ -14,7 +14,7 @@
 
 namespace monograph {
 
-/// One tensor of a file, mapped and bounds-checked. Row-major: shape[0] rows (outputs) of shape.back() values (inputs).
+/// One tensor of a file, read and bounds-checked. Row-major: shape[0] rows (outputs) of shape.back() values (inputs).
 struct HostTensor {
   std::string name;  ///< As the file spells it, for messages.
   DType dtype = DType::kF32;
@@ -62,8 +62,9 @@ struct GenerationDefaults {
   std::vector<int> eos_token_ids;
 };
 
-/// An opened model. Tensors stay mapped while this lives. Row order of q and k is always the half-split (NeoX) rotation
-/// order: GGUF files of the llama family hold permuted rows, `permute_qk` says so and the loader must undo it.
+/// An opened model. A tensor is read when asked for (not mapped: file_reader.h says why) and its bytes stay until it is
+/// released or this ends; asking again after that reads it again. Row order of q and k is always the half-split (NeoX)
+/// rotation order: GGUF files of the llama family hold permuted rows, `permute_qk` says so and the loader must undo it.
 class ModelFiles {
  public:
   virtual ~ModelFiles() = default;
@@ -76,7 +77,7 @@ class ModelFiles {
   virtual bool has(LayerTensor which, int layer) const = 0;
   /// True when rows of q and k come in interleaved rotation pairs (2i, 2i+1) and must be brought to (i, i + D/2).
   virtual bool permute_qk() const = 0;
-  /// Tells the system that the bytes of this tensor were taken over and their pages may go.
+  /// The bytes of this tensor were taken over: its memory goes, and `tensor.bytes` must not be touched again.
   virtual void release(const HostTensor& tensor) const = 0;
   virtual std::int64_t file_bytes() const = 0;
   /// One line: format, types histogram ("210 Q4_1, 1 Q8_0, 61 F32").
