@@ -1,12 +1,14 @@
 // The library: text or token ids in, a stream of tokens out. Hides everything below.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "monograph/config.h"
@@ -18,24 +20,37 @@ namespace monograph {
 /// The output of one request. Owned by the caller; destroying it cancels what still runs. One thread at a time.
 class ResponseStream {
  public:
-  struct Impl;
-  explicit ResponseStream(std::unique_ptr<Impl> impl);
-  ResponseStream(ResponseStream&&) noexcept;
-  ResponseStream& operator=(ResponseStream&&) noexcept;
-  ~ResponseStream();
+  /// What stands behind a stream: the engine's channel, or a script in a test. Destroying it cancels.
+  struct Impl {
+    Impl() = default;
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+    virtual ~Impl() = default;
+    virtual std::optional<TextEvent> next() = 0;
+    virtual std::optional<TextEvent> poll() = 0;
+    virtual bool finished() const = 0;
+    virtual void set_notifier(std::function<void()> notify) = 0;
+    virtual void cancel() = 0;
+    virtual const std::string& id() const = 0;
+    virtual std::span<const TokenId> prompt_ids() const = 0;
+    virtual std::uint64_t seed() const = 0;
+  };
+  explicit ResponseStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
   /// The next event of any of the n sequences; waits for it. nullopt once every sequence has finished.
-  std::optional<TextEvent> next();
+  std::optional<TextEvent> next() { return impl_->next(); }
   /// Like next(), but returns nullopt at once if nothing is there; see finished().
-  std::optional<TextEvent> poll();
-  bool finished() const;
-  /// Called from the engine thread (briefly, must not block) whenever an event arrives; for event loops.
-  void set_notifier(std::function<void()> notify);
-  void cancel();
+  std::optional<TextEvent> poll() { return impl_->poll(); }
+  /// True once every sequence's last event has been taken.
+  bool finished() const { return impl_->finished(); }
+  /// Called from the engine thread (briefly, must not block) whenever an event arrives; for event loops. Called at once
+  /// if events are waiting already. After set_notifier({}) returns, the old one is not running and never runs again.
+  void set_notifier(std::function<void()> notify) { impl_->set_notifier(std::move(notify)); }
+  void cancel() { impl_->cancel(); }
 
-  const std::string& id() const;
-  std::span<const TokenId> prompt_ids() const;  ///< What the prompt became.
-  std::uint64_t seed() const;                   ///< The seed in use, given or picked.
+  const std::string& id() const { return impl_->id(); }
+  std::span<const TokenId> prompt_ids() const { return impl_->prompt_ids(); }  ///< What the prompt became.
+  std::uint64_t seed() const { return impl_->seed(); }                         ///< The seed in use, given or picked.
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -57,7 +57,8 @@ struct TokenEvent {
 /// The same after detokenizing and stop strings: what a client is shown.
 struct TextEvent {
   TokenEvent token;
-  std::string text;  ///< Newly complete text; may be empty.
+  std::string text;                         ///< Newly complete text, valid UTF-8; may be empty.
+  std::optional<std::string> matched_stop;  ///< The stop string that ended the sequence.
 };
 
 }  // namespace monograph
