@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "graph/batch.h"
+#include "graph/eligibility.h"
 #include "model/model.h"
 #include "monograph/config.h"
 #include "ops/backend.h"
@@ -22,6 +24,8 @@ struct RunnerConfig {
   int max_rows = 64;                 ///< Bmax of the extend family.
   int max_seqs = 256;                ///< Bmax of the decode family; rows of history.
   int max_seq_len = 2048;
+  int max_eager_tokens = 0;  ///< Largest step served eager; at least the largest bucket is always possible.
+  int sampled_vocab = 0;     ///< Ids below this may be chosen (the tokenizer's size); 0: all of the head.
   int block_size = 64;
   bool skip_padding = true;
   bool strict = false;  ///< A start-up degradation is an error (D6).
@@ -56,6 +60,11 @@ class Runner {
   virtual void load_history(int history_row, std::span<const std::int32_t> tokens) = 0;
   /// The logits of the last step, row-major [R, V], copied to the host; rows that sampled nothing are undefined.
   virtual std::vector<float> last_logits(int n_rows) = 0;
+  /// Whether a step like this would be replayed, without any side effect (PREPARE of SPEC A.1).
+  virtual Eligibility check(const Batch& batch) const = 0;
+  /// Runs the batch eager whatever the graphs could do, in the exact shape of `capacity` tokens (0: the batch's own):
+  /// the reference that tests and `bench` compare with.
+  virtual StepResult run_eager(const Batch& batch, int capacity = 0) = 0;
   /// Largest step the runner can take: tokens and rows, graph or eager.
   virtual int max_tokens() const = 0;
   virtual int max_rows() const = 0;

@@ -1,0 +1,42 @@
+// May this step be replayed, and if not, why. Pure host code without side effects: the same predicate answers when a
+// step is planned and again before it runs. (SPEC C.3, C.4)
+#pragma once
+#include <span>
+#include <string>
+
+#include "graph/batch.h"
+#include "monograph/status.h"
+#include "ops/backend.h"
+
+namespace monograph {
+
+/// What the captured graphs can take.
+struct GraphLimits {
+  std::span<const int> ladder;  ///< Captured buckets, sorted; empty: none.
+  int max_rows = 0;             ///< Bmax
+  int max_seq_len = 0;
+  int block_size = 64;
+  int table_width = 0;  ///< W
+  int n_groups = 1;
+  int n_blocks = 0;  ///< Ids in block tables are 1..n_blocks-1.
+  int vocab_size = 0;
+  int position_factor = 0;  ///< P
+  bool scratch = false;     ///< Scratch blocks are reserved.
+  BackendCapabilities capabilities;
+};
+
+struct Eligibility {
+  PrefillStatus status = PrefillStatus::kReplayed;  ///< kReplayed: a graph fits.
+  int bucket = 0;
+  std::string detail;  ///< For the log, with the numbers.
+  bool ok() const { return status == PrefillStatus::kReplayed; }
+};
+
+/// Gates of C.4, in order; the first that fails gives the status.
+Eligibility check_batch(const GraphLimits& limits, const Batch& batch);
+
+/// Whether the forward can run at all, graph or eager: rows, ids, tables and positions make sense. Empty: yes; else
+/// what is wrong.
+std::string malformed(const GraphLimits& limits, const Batch& batch);
+
+}  // namespace monograph

@@ -1,0 +1,59 @@
+#include "graph/family.h"
+
+#include <chrono>
+
+#include "base/check.h"
+#include "graph/capture.h"
+
+namespace monograph {
+
+GraphFamily::GraphFamily(GraphRole role, const ForwardContext& context, const InputShape& shape,
+                         std::vector<std::vector<std::int32_t>> scratch, std::int32_t pad_token, std::int32_t* history,
+                         std::int32_t* history_lens)
+    : role_(role),
+      context_(context),
+      staging_(*context.backend->device, shape, std::move(scratch), pad_token, history, history_lens) {}
+
+void GraphFamily::forward(int capacity) {
+  Ops& ops = *context_.backend->ops;
+  const StepInputs in = staging_.inputs(capacity, context_.skip_padding);
+  const auto host = staging_.host_areas();
+  ops.fetch_inputs(staging_.device_area(), host.data(), staging_.selector(), staging_.layout(), in.shape, capacity);
+  ops.derive_inputs(in);
+  Activations a = context_.activations(capacity, in.shape.max_rows);
+  context_.model->forward(ops, in, context_.kv, a);
+  ops.sample(staging_.sampled(), a.logits, context_.sampled_vocab, in);
+}
+
+std::vector<GraphFamily::Captured> GraphFamily::capture(const std::vector<int>& ladder) {
+  Device& device = *context_.backend->device;
+  std::vector<Captured> captured;
+  for (auto bucket = ladder.rbegin(); bucket != ladder.rend(); ++bucket) {
+    const auto start = std::chrono::steady_clock::now();
+    auto graph = capture_graph(device, nullptr, [&] { forward(*bucket); });
+    const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
+    captured.push_back({*bucket, us.count(), graph->n_nodes()});
+    graphs_[*bucket] = std::move(graph);
+  }
+  ladder_ = ladder;
+  staging_.stage_sentinel_only(ladder.front());
+  graphs_.at(ladder.front())->replay();
+  device.synchronize();
+  return captured;
+}
+
+void GraphFamily::replay(const Batch& batch, int bucket) {
+  const auto graph = graphs_.find(bucket);
+  CHECK(graph != graphs_.end());
+  staging_.stage(batch, bucket);
+  graph->second->replay();
+  context_.backend->device->synchronize();
+}
+
+void GraphFamily::run_eager(const Batch& batch, int capacity) {
+  staging_.stage(batch, capacity);
+  forward(capacity);
+  context_.backend->device->synchronize();
+}
+
+}  // namespace monograph

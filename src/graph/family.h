@@ -1,0 +1,63 @@
+// One family of graphs: its fixed buffers and one captured forward per bucket.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "graph/role.h"
+#include "graph/staging.h"
+#include "model/model.h"
+#include "ops/backend.h"
+
+namespace monograph {
+
+/// What every forward of a runner shares: the model, where its K and V live, and one arena of activations.
+struct ForwardContext {
+  const Model* model = nullptr;
+  Backend* backend = nullptr;
+  std::vector<KvLayer> kv;
+  bool skip_padding = true;
+  int sampled_vocab = 0;  ///< Ids below this may be chosen.
+  /// Activations for a capacity, carved from the arena.
+  std::function<Activations(int capacity, int max_rows)> activations;
+};
+
+class GraphFamily {
+ public:
+  GraphFamily(GraphRole role, const ForwardContext& context, const InputShape& shape,
+              std::vector<std::vector<std::int32_t>> scratch, std::int32_t pad_token, std::int32_t* history,
+              std::int32_t* history_lens);
+
+  struct Captured {
+    int bucket;
+    double us;
+    int nodes;
+  };
+  /// Captures every bucket of the sorted ladder, largest first, and replays the smallest as a self-test.
+  std::vector<Captured> capture(const std::vector<int>& ladder);
+
+  /// Stages the batch and replays the bucket's graph; results are in sampled().
+  void replay(const Batch& batch, int bucket);
+  /// The same forward, op by op, with capacity = the batch's tokens.
+  void run_eager(const Batch& batch) { run_eager(batch, batch.n_tokens()); }
+  /// ... in the shape of a bucket.
+  void run_eager(const Batch& batch, int capacity);
+
+  const SampledRow* sampled() const { return staging_.sampled(); }
+  const std::vector<int>& ladder() const { return ladder_; }
+  const Staging& staging() const { return staging_; }
+  GraphRole role() const { return role_; }
+
+ private:
+  /// Queues everything from staged inputs to sampled rows: what a graph holds.
+  void forward(int capacity);
+
+  GraphRole role_;
+  const ForwardContext& context_;
+  Staging staging_;
+  std::vector<int> ladder_;
+  std::map<int, std::unique_ptr<Graph>> graphs_;
+};
+
+}  // namespace monograph
