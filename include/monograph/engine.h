@@ -77,11 +77,14 @@ class Engine {
   virtual ~Engine() = default;
 
   /// Checks, tokenizes on the caller's thread, queues. Throws Error: kInvalidArgument (names the field), kTryLater when
-  /// the queue is full, kUnavailable when stopping.
+  /// the queue is full, kUnavailable when stopping; PromptTooLong for a prompt of max_seq_len tokens or more. A
+  /// max_tokens beyond the context is cut to what fits: the output then ends with kLength.
   virtual ResponseStream submit(Request request) = 0;
 
   virtual const ModelInfo& info() const = 0;
   virtual std::vector<TokenId> tokenize(std::string_view text, bool add_special, bool parse_special) const = 0;
+  /// The ids that a request with this `chat` gets: control tokens only where the template put them.
+  virtual std::vector<TokenId> tokenize_chat(const std::string& chat) const = 0;
   virtual std::string detokenize(std::span<const TokenId> ids) const = 0;
   virtual std::string token_text(TokenId id) const = 0;  ///< Raw bytes of one token, specials included.
   /// The chat template's text for `chat` (JSON as in Request::chat).

@@ -37,4 +37,19 @@ class Error : public std::runtime_error {
   std::string field_;
 };
 
+/// A prompt that does not fit the context (HTTP 400), with both numbers, for clients that shorten it and try again.
+class PromptTooLong : public Error {
+ public:
+  PromptTooLong(const std::string& message, std::string field, int n_prompt_tokens, int n_ctx)
+      : Error(ErrorCode::kInvalidArgument, message, std::move(field)),
+        n_prompt_tokens_(n_prompt_tokens),
+        n_ctx_(n_ctx) {}
+  int n_prompt_tokens() const { return n_prompt_tokens_; }
+  int n_ctx() const { return n_ctx_; }
+
+ private:
+  int n_prompt_tokens_;
+  int n_ctx_;
+};
+
 }  // namespace monograph
