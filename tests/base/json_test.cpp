@@ -112,7 +112,7 @@ TEST(Json, StringsAreEscapedAndMadeValid) {
       const std::string bytes{static_cast<char>(lead), static_cast<char>(second), 'x'};
       const std::string quoted = json_string(bytes);
       const std::string read = parse_json(quoted, "text").get<std::string>();
-      if (is_valid_utf8(bytes)) EXPECT_EQ(read, bytes);
+      EXPECT_EQ(read == bytes, is_valid_utf8(bytes));
     }
 }
 
