@@ -110,6 +110,18 @@ std::vector<int> Fields::integers(const std::string& key, int least, int most) c
   return all;
 }
 
+std::vector<std::string> Fields::strings(const std::string& key) const {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array()) fail(key, "a list of strings");
+  std::vector<std::string> all;
+  for (const auto& item : *value) {
+    if (!item.is_string()) fail(key, "a list of strings");
+    all.push_back(item.get<std::string>());
+  }
+  return all;
+}
+
 std::optional<Fields> Fields::maybe_object(const std::string& key) const {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return std::nullopt;

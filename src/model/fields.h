@@ -27,7 +27,10 @@ class Fields {
   std::optional<std::string> maybe_string(const std::string& key) const;
   /// One integer or a list of them; empty if absent.
   std::vector<int> integers(const std::string& key, int least, int most) const;
+  /// A list of strings; empty if absent.
+  std::vector<std::string> strings(const std::string& key) const;
   std::optional<Fields> maybe_object(const std::string& key) const;
+  bool is_list(const std::string& key) const { return has(key) && find(key)->is_array(); }
 
   /// The field as a short text for messages.
   std::string found(const std::string& key) const;
