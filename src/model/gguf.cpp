@@ -19,7 +19,7 @@ constexpr std::uint64_t kMaxAlignment = 1 << 20;
 constexpr int kMaxArrayDepth = 4;
 constexpr std::uint32_t kMaxDims = 4;
 // The least bytes that an item can take in the file: a count that needs more than the file has left is refused at once.
-constexpr std::int64_t kLeastKeyBytes = 8 + 1 + 4 + 1, kLeastTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+constexpr std::int64_t kLeastKeyBytes = 8 + 4 + 1, kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
 
 // Bytes of one number, 0 for strings, arrays and unknown types.
 int number_bytes(GgufType type) {
@@ -312,11 +312,7 @@ class HeaderParser {
     if (row % per_block != 0)
       in_.fail(what + ": rows of " + std::to_string(row) + " values are no multiple of the " +
                std::to_string(per_block) + " values in a block of " + std::string(to_string(entry.dtype)));
-    const std::int64_t n_blocks = *checked_size(entry.shape) / per_block;
-    if (n_blocks > file_bytes_ / block_bytes(entry.dtype))
-      in_.fail(what + ": shape " + shape_text(entry.shape) + " of " + std::string(to_string(entry.dtype)) +
-               " needs more bytes than the " + std::to_string(file_bytes_) + " of the file");
-    return n_blocks * block_bytes(entry.dtype);
+    return *checked_size(entry.shape) / per_block * block_bytes(entry.dtype);  // At most 2^60 * 4.
   }
 
   // Relative to the data section; place_tensors() checks it and makes it absolute.
@@ -348,13 +344,16 @@ class HeaderParser {
       if (entry.offset != expected)
         in_.fail(what + ": its offset is " + std::to_string(entry.offset) + ", expected " + std::to_string(expected) +
                  " (tensors follow each other, aligned to " + std::to_string(alignment) + ")");
-      const std::int64_t end = data_at + entry.offset + entry.bytes;  // Each is at most the file's size, or 2^20.
+      const std::int64_t end =
+          data_at + entry.offset + entry.bytes;  // Below 2^63: bytes <= 2^62, the rest is in the file.
       if (end > file_bytes_)
         in_.fail(what + ": the file ends " + std::to_string(end - file_bytes_) + " bytes before the tensor's " +
                  std::to_string(entry.bytes) + " bytes end");
       expected = aligned(entry.offset + entry.bytes);
       entry.offset += data_at;
     }
+    if (file_bytes_ - data_at > expected)
+      in_.fail(std::to_string(file_bytes_ - data_at - expected) + " bytes after the last tensor belong to none");
   }
 
   Cursor in_;
