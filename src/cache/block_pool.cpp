@@ -43,6 +43,7 @@ std::optional<std::vector<BlockId>> BlockPool::allocate(int n) {
     blocks_[taken.back()].references = 1;
   }
   n_used_ += n;
+  n_references_ += n;
   return taken;
 }
 
@@ -60,12 +61,14 @@ BlockId BlockPool::take_one() {
 void BlockPool::add_reference(BlockId block) {
   CHECK(block > 0 && block < n_blocks() && blocks_[block].state == State::kUsed);
   ++blocks_[block].references;
+  ++n_references_;
 }
 
 void BlockPool::release(BlockId block) {
   CHECK(block > 0 && block < n_blocks());
   Block& b = blocks_[block];
   CHECK(b.state == State::kUsed && b.references > 0);
+  --n_references_;
   if (--b.references > 0) return;
   --n_used_;
   if (b.published) {
@@ -108,9 +111,15 @@ std::optional<BlockId> BlockPool::acquire(PrefixChain& chain, std::span<const To
     b.state = State::kUsed;
   }
   ++b.references;
+  ++n_references_;
   chain.hash = key.hash();
   chain.prefix = hit->prefix;
   return hit->block;
+}
+
+void BlockPool::forget(BlockId block) {
+  CHECK(block > 0 && block < n_blocks());
+  unpublish(block);
 }
 
 void BlockPool::clear_cache() {
@@ -160,6 +169,7 @@ void BlockPool::check_invariants() const {
   CHECK(count(State::kReserved) == n_reserved_ && count(State::kUsed) == n_used_);
   CHECK(count(State::kCached) == n_cached_ && count(State::kFree) == static_cast<int>(free_.size()));
   std::size_t n_published = 0;
+  std::int64_t n_references = 0;
   for (BlockId block = 0; block < n_blocks(); ++block) {
     const Block& b = blocks_[block];
     CHECK((b.references > 0) == (b.state == State::kUsed) && b.references >= 0);
@@ -167,7 +177,9 @@ void BlockPool::check_invariants() const {
     CHECK(b.state != State::kCached || b.published);
     if (b.published) CHECK(index_.block_of(b.slot) == block);
     n_published += b.published ? 1 : 0;
+    n_references += b.references;
   }
+  CHECK(n_references == n_references_);
   CHECK(n_published == index_.size());
   std::vector<bool> is_free(blocks_.size());
   for (BlockId block : free_) {

@@ -25,6 +25,7 @@ class BlockPool {
   int n_available() const { return static_cast<int>(free_.size()) + n_cached_; }
   int n_used() const { return n_used_; }
   int n_cached() const { return n_cached_; }
+  std::int64_t n_references() const { return n_references_; }  ///< Over all used blocks; for audits.
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
 
   /// n blocks with one reference each, evicting cached ones when the free list is short; nullopt if not available now.
@@ -41,6 +42,8 @@ class BlockPool {
   /// The published block that continues `chain` with `ids`, with one more reference, if there is one; moves the chain
   /// past it.
   std::optional<BlockId> acquire(PrefixChain& chain, std::span<const TokenId> ids);
+  /// Nobody finds this block again, whoever holds it now.
+  void forget(BlockId block);
   /// Forgets every cached prefix (blocks in use stay, unpublished).
   void clear_cache();
 
@@ -69,6 +72,7 @@ class BlockPool {
   PrefixIndex index_;
   BlockId lru_head_ = 0, lru_tail_ = 0;
   int n_reserved_ = 0, n_cached_ = 0, n_used_ = 0;
+  std::int64_t n_references_ = 0;
 };
 
 }  // namespace monograph
