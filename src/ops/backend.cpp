@@ -1,0 +1,37 @@
+#include "ops/backend.h"
+
+#include "device/cpu/cpu_device.h"
+#include "monograph/error.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace monograph {
+namespace {
+
+Backend make_cpu_backend(const BackendOptions& options, const Log& log) {
+  const cpu::Kernels& kernels = cpu::find_kernels(options.cpu_target);
+  Backend backend;
+  backend.name = "cpu";
+  auto device = std::make_unique<CpuDevice>(options.threads, options.pin_threads);
+  backend.ops = std::make_unique<cpu::CpuOps>(*device, options.activation_dtype, kernels);
+  log.info(device->description() + ", " + kernels.name + " kernels, activations " +
+           std::string(to_string(options.activation_dtype)));
+  backend.device = std::move(device);
+  backend.capabilities.prefill_graph = true;
+  backend.capabilities.paged_prefix = true;
+  backend.capabilities.mixed_rows = true;
+  return backend;
+}
+
+}  // namespace
+
+Backend make_backend(const BackendOptions& options, const Log& log) {
+  if (options.activation_dtype != DType::kF32 && options.activation_dtype != DType::kBF16)
+    throw Error(ErrorCode::kUnsupported, "activations of type " + std::string(to_string(options.activation_dtype)) +
+                                             ": the CPU backend offers F32 and BF16");
+  if (options.device == "auto" || options.device == "cpu") return make_cpu_backend(options, log);
+  if (options.device == "cuda")
+    throw Error(ErrorCode::kUnsupported, "--device cuda: this build has no CUDA backend; use --device cpu", "device");
+  throw Error(ErrorCode::kInvalidArgument, "--device " + options.device + ": expected auto, cpu or cuda", "device");
+}
+
+}  // namespace monograph

@@ -1,0 +1,117 @@
+// The first two nodes against SPEC A.3's worked examples.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/ops/support/step.h"
+
+namespace monograph {
+namespace {
+
+using test::Row;
+using test::Step;
+using ::testing::ElementsAreArray;
+
+InputShape small_shape() {
+  InputShape shape;
+  shape.max_tokens = 16;
+  shape.max_rows = 3;
+  shape.table_width = 4;
+  shape.block_size = 4;
+  shape.max_seqs = 4;
+  shape.max_seq_len = 16;
+  shape.vocab_size = 100;
+  return shape;
+}
+
+std::vector<std::int32_t> values(const std::int32_t* data, int n) { return {data, data + n}; }
+
+std::vector<std::int32_t> repeated(std::initializer_list<std::pair<int, int>> runs) {
+  std::vector<std::int32_t> out;
+  for (auto [n, value] : runs) out.insert(out.end(), n, value);
+  return out;
+}
+
+class Inputs : public ::testing::Test {
+ protected:
+  Backend backend = test::cpu_backend();
+  Step step{backend, small_shape(), {90, 91, 92, 93}};
+};
+
+TEST_F(Inputs, ExampleWithoutPrefix) {
+  Row a{5, 0, {1, 2, 3, 4, 5}, {7, 2}}, b{4, 0, {6, 7, 8, 9}, {5}};
+  a.sampling.history_row = 2;
+  b.sampling.history_row = 1;
+  const StepInputs& in = step.run({a, b}, 16);
+  EXPECT_THAT(values(in.input_lengths, 4), ElementsAreArray({5, 4, 0, 7}));
+  EXPECT_THAT(values(in.cu_seqlens, 5), ElementsAreArray({0, 5, 9, 9, 16}));
+  EXPECT_THAT(values(in.cu_kv_seqlens, 5), ElementsAreArray({0, 5, 9, 9, 16}));
+  EXPECT_EQ(values(in.padding_offset, 16), repeated({{5, 0}, {4, 11}, {7, 39}}));
+  EXPECT_THAT(values(in.kv_locs, 16),
+              ElementsAreArray({28, 29, 30, 31, 8, 20, 21, 22, 23, 360, 361, 362, 363, 364, 365, 366}));
+  EXPECT_THAT(values(in.sample_rows, 3), ElementsAreArray({4, 8, -1}));
+  EXPECT_THAT(values(step.history(2), 5), ElementsAreArray({1, 2, 3, 4, 5}));
+  EXPECT_THAT(values(step.history(1), 4), ElementsAreArray({6, 7, 8, 9}));
+  EXPECT_THAT(values(step.history_lens(), 4), ElementsAreArray({0, 4, 5, 0}));
+}
+
+TEST_F(Inputs, ExampleMixed) {
+  Row chunk{5, 8, {1, 2, 3, 4, 5}, {7, 2, 9, 4}}, decode{1, 6, {6}, {5, 6}};
+  chunk.sampling.history_row = 0;
+  decode.sampling.history_row = 3;
+  const StepInputs& in = step.run({chunk, decode}, 16);
+  EXPECT_THAT(values(in.kv_lens, 4), ElementsAreArray({13, 7, 0, 10}));
+  EXPECT_THAT(values(in.cu_seqlens, 5), ElementsAreArray({0, 5, 6, 6, 16}));
+  EXPECT_THAT(values(in.cu_kv_seqlens, 5), ElementsAreArray({0, 13, 20, 20, 30}));
+  EXPECT_EQ(values(in.padding_offset, 16), repeated({{5, 0}, {1, 11}, {10, 42}}));
+  EXPECT_THAT(values(in.positions, 16), ElementsAreArray({8, 9, 10, 11, 12, 6, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_THAT(values(in.kv_locs, 16),
+              ElementsAreArray({36, 37, 38, 39, 16, 26, 360, 361, 362, 363, 364, 365, 366, 367, 368, 369}));
+  EXPECT_THAT(values(in.sample_rows, 3), ElementsAreArray({4, 5, -1}));
+  EXPECT_EQ(step.history(0)[12], 5);
+  EXPECT_EQ(step.history(3)[6], 6);
+  EXPECT_THAT(values(step.history_lens(), 4), ElementsAreArray({13, 0, 0, 7}));
+}
+
+TEST_F(Inputs, DecodingRuleHoldsForEveryToken) {
+  const StepInputs& in = step.run({{3, 2, {}, {1, 2}}, {1, 9, {}, {3, 4, 5}}, {6, 0, {}, {6, 7}}}, 12);
+  for (int t = 0; t < 12; ++t) {
+    const int g = t + in.padding_offset[t], slot = g / 12;
+    EXPECT_GE(t, in.cu_seqlens[slot]);
+    EXPECT_LT(t, in.cu_seqlens[slot + 1]);
+    EXPECT_EQ(g % 12 + in.prefix_lengths[slot], in.positions[t]);
+  }
+}
+
+TEST_F(Inputs, NothingOfALargerStepSurvives) {
+  step.run({{5, 0, {1, 2, 3, 4, 5}, {7, 2}}, {4, 0, {6, 7, 8, 9}, {5}}, {2, 0, {8, 9}, {6}}}, 16);
+  const StepInputs& in = step.run({{1, 0, {3}, {8}}}, 4);
+  EXPECT_THAT(values(in.input_lengths, 4), ElementsAreArray({1, 0, 0, 3}));
+  EXPECT_THAT(values(in.sample_rows, 3), ElementsAreArray({0, -1, -1}));
+  EXPECT_THAT(values(in.table(0), 16), ElementsAreArray({8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 90, 91, 92, 93}));
+  EXPECT_EQ(*in.n_tokens, 1);
+  EXPECT_EQ(*in.n_seqs, 1);
+}
+
+TEST_F(Inputs, ReplayReadsTheAreaTheSelectorNames) {
+  step.run({{1, 0, {11}, {8}}}, 4);
+  auto graph = backend.device->capture([&] { step.run({{1, 0, {12}, {8}}}, 4); });
+  EXPECT_EQ(step.inputs().input_ids[0], 11);  // capturing stages on the host, executes nothing
+  graph->replay();
+  EXPECT_EQ(step.inputs().input_ids[0], 12);
+}
+
+TEST(StagingLayout, FieldsAreAlignedApartAndIdsComeLast) {
+  InputShape shape = small_shape();
+  shape.position_factor = 3;
+  const StagingLayout layout(shape);
+  const std::int64_t fields[] = {layout.n_tokens,      layout.n_seqs,         layout.n_bias,       layout.n_banned,
+                                 layout.input_lengths, layout.prefix_lengths, layout.sampling,     layout.block_tables,
+                                 layout.bias,          layout.banned,         layout.position_ids, layout.input_ids};
+  for (std::int64_t at : fields) EXPECT_EQ(at % 64, 0);
+  EXPECT_TRUE(std::is_sorted(std::begin(fields), std::end(fields)));
+  EXPECT_EQ(layout.position_ids - layout.banned, 3 * kMaxBannedIds * 4);
+  EXPECT_GE(layout.bytes, layout.input_ids + 16 * 4);
+}
+
+}  // namespace
+}  // namespace monograph
