@@ -49,9 +49,17 @@ struct RopeTable {
   std::vector<int> id_of_frequency;
 };
 
+/// The largest shapes that a backend will be asked for.
+struct WorkspaceShape {
+  int max_tokens = 0, max_rows = 0;
+  int model_dim = 0, ffn_dim = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab_size = 0;
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
+  /// Called before the first forward and outside any capture: everything an op allocates for itself is allocated here.
+  virtual void reserve(const WorkspaceShape&) {}
   /// F32 or BF16: the dtype of every activation tensor and of the KV cache.
   virtual DType activation_dtype() const = 0;
 
