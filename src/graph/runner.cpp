@@ -75,6 +75,7 @@ class RunnerImpl : public Runner {
     context_.activations = [this](int capacity, int max_rows) { return arena_.activations(capacity, max_rows); };
     history_ = backend_.device->allocate(4LL * config_.max_seqs * config_.max_seq_len);
     history_lens_ = backend_.device->allocate(4LL * config_.max_seqs);
+    reserve_workspace();
     eager_ = make_family(GraphRole::kExtend, max_tokens_, std::max(config_.max_seqs, config_.max_rows), false);
     init_status_ = start_graphs();
   }
@@ -160,6 +161,20 @@ class RunnerImpl : public Runner {
     return std::make_unique<GraphFamily>(role, context_, shape, with_scratch ? scratch_ : no_scratch(),
                                          model_.config().pad_token_id.value_or(0), history_.as<std::int32_t>(),
                                          history_lens_.as<std::int32_t>());
+  }
+
+  void reserve_workspace() {
+    const ModelConfig& model = model_.config();
+    WorkspaceShape shape;
+    shape.max_tokens = max_tokens_;
+    shape.max_rows = std::max(config_.max_seqs, config_.max_rows);
+    shape.model_dim = model.model_dim;
+    shape.ffn_dim = model.ffn_dim;
+    shape.n_heads = model.n_heads;
+    shape.n_kv_heads = model.n_kv_heads;
+    shape.head_dim = model.head_dim;
+    shape.vocab_size = model.vocab_size;
+    backend_.ops->reserve(shape);
   }
 
   static std::vector<std::vector<std::int32_t>> no_scratch() { return {}; }

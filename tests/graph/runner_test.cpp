@@ -201,6 +201,7 @@ TEST(Runner, AShrinkingBatchLeavesNothingBehind) {  // I3, S-41, in interleaved 
 TEST(Runner, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
   const auto status_of = [](auto change) {
     LaneOptions options;
+    options.runner.max_eager_tokens = 64;
     change(options);
     Lane lane(options);
     TestSequence s = lane.sequence(20, 1, 1);
