@@ -3,7 +3,7 @@
 
 Block bytes are the little-endian words mix(0), mix(1), ... of splitmix64; then bit 14 of every half-precision field is
 cleared, so that scales are finite and below 2. The digest is the sum of mix(bits ^ mix(i)) over all floats i, modulo
-2^64: it depends on every bit and every place. tests/model/dequantise_test.cpp makes the same blocks."""
+2^64: it depends on every bit and every place. tests/base/dequantise_test.cpp makes the same blocks."""
 import json
 import pathlib
 import sys

@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "model/dequantise.h"
+#include "base/dequantise.h"
 #include "model/model_files.h"
 #include "monograph/error.h"
 

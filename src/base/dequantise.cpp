@@ -1,4 +1,4 @@
-#include "model/dequantise.h"
+#include "base/dequantise.h"
 
 #include <cstdint>
 #include <cstring>
