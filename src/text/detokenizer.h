@@ -24,11 +24,11 @@ class Detokenizer {
   std::string pending_;
 };
 
-/// Holds back text that may become a stop string; cuts before the earliest match (the first in the text wins) (ST01,
-/// ST03).
+/// Holds back text that may become a stop string and cuts before the first one that is complete (ST01, ST03). Of
+/// several that end at the same byte the longest counts. How the text is cut into pushes changes nothing. Linear time.
 class StopMatcher {
  public:
-  /// `stops` must not hold empty strings. `include_stop` keeps the matched text in the output.
+  /// Throws Error(kInvalidArgument) for an empty string. `include_stop` keeps the matched text in the output.
   StopMatcher(std::vector<std::string> stops, bool include_stop = false);
   /// Text that may be sent now. After a match matched() is set and everything later is dropped.
   std::string push(std::string_view text);
@@ -38,7 +38,14 @@ class StopMatcher {
   int matched() const { return matched_; }
 
  private:
-  std::vector<std::string> stops_;
+  struct Stop {
+    std::string text;
+    std::vector<std::size_t> fall_back;  // [n]: the longest proper prefix that the first n bytes also end with
+    std::size_t n_matched = 0;
+  };
+  static bool advance(Stop& stop, char c);
+
+  std::vector<Stop> stops_;
   bool include_stop_;
   int matched_ = -1;
   std::string pending_;

@@ -41,8 +41,10 @@ struct TokenizerSpec {
   std::optional<TokenId> bos, eos, eot, unk, pad;
   std::vector<TokenId> eog;  ///< Every id that ends a generation, from all sources.
   bool add_bos = false, add_eos = false;
-  bool add_space_prefix = true;  ///< SPM: a space before the text.
-  bool ignore_merges = false;    ///< A whole piece found in the vocabulary is taken before merging (Llama 3).
+  bool add_space_prefix = true;          ///< SPM: a space before the text and after each added token.
+  bool space_prefix_first_only = false;  ///< SPM: that space only before the text, not after added tokens.
+  bool metaspace = false;      ///< SPM: no second space before a leading one; no merge across the start of a word.
+  bool ignore_merges = false;  ///< A whole piece found in the vocabulary is taken before merging (Llama 3).
   bool byte_fallback = false, fuse_unk = false, nfc = false;
 };
 

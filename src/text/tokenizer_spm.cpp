@@ -1,0 +1,141 @@
+#include <queue>
+
+#include "monograph/error.h"
+#include "text/tokenizer_models.h"
+#include "text/unicode_utf8.h"
+
+namespace monograph {
+namespace {
+
+constexpr TokenId kNone = -1;
+constexpr std::string_view kSpaceMark = "\u2581";
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+}  // namespace
+
+int spm_byte_value(std::string_view entry) {
+  if (entry.size() != 6 || entry.substr(0, 3) != "<0x" || entry[5] != '>') return -1;
+  const int high = hex_digit(entry[3]), low = hex_digit(entry[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+SpmModel::SpmModel(const TokenizerSpec& spec)
+    : scores_(spec.scores),
+      fuse_unk_(spec.fuse_unk),
+      by_rank_(!spec.merges.empty() || spec.scores.empty()),
+      split_words_(spec.metaspace),
+      unk_(spec.unk.value_or(kNone)),
+      merges_(spec.merges.size()) {
+  byte_ids_.fill(kNone);
+  int n_bytes = 0;
+  for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const int value = spec.types[i] == TokenType::kByte ? spm_byte_value(spec.tokens[i]) : -1;
+    if (value >= 0 && byte_ids_[value] == kNone) {
+      byte_ids_[value] = id;
+      ++n_bytes;
+    } else if (is_plain(spec.types[i]) && !spec.tokens[i].empty()) {
+      ids_.emplace(spec.tokens[i], id);
+      max_token_bytes_ = std::max(max_token_bytes_, spec.tokens[i].size());
+    }
+  }
+  has_bytes_ = spec.byte_fallback && n_bytes == 256;
+  for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
+    const auto& [left, right] = spec.merges[rank];
+    const TokenId merged = find(left + right), left_id = find(left), right_id = find(right);
+    if (merged == kNone || left_id == kNone || right_id == kNone)
+      throw Error(ErrorCode::kUnreadableFile, "tokenizer merges[" + std::to_string(rank) + "]: \"" +
+                                                  to_valid_utf8(left + " " + right) + "\" is not in the vocabulary");
+    merges_.add(left_id, right_id, static_cast<int>(rank), merged);
+  }
+}
+
+TokenId SpmModel::find(std::string_view text) const {
+  const auto it = ids_.find(text);
+  return it == ids_.end() ? kNone : it->second;
+}
+
+void SpmModel::append_char(std::string_view c, std::vector<TokenId>& ids) const {
+  if (const TokenId id = find(c); id != kNone) {
+    ids.push_back(id);
+  } else if (has_bytes_) {
+    for (const char byte : c) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+  } else if (unk_ != kNone && !(fuse_unk_ && !ids.empty() && ids.back() == unk_)) {
+    ids.push_back(unk_);
+  }
+}
+
+void SpmModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
+  if (!by_rank_) return encode_by_score(text, ids);
+  if (!split_words_) return encode_by_rank(text, ids);
+  while (!text.empty()) {
+    const std::size_t next = text.find(kSpaceMark, 1);
+    encode_by_rank(text.substr(0, next), ids);
+    text.remove_prefix(std::min(next, text.size()));
+  }
+}
+
+void SpmModel::encode_by_rank(std::string_view text, std::vector<TokenId>& ids) const {
+  std::vector<TokenId> symbols;
+  for (std::size_t at = 0; at < text.size();) {
+    const int length = utf8_char_at(text, at).length;
+    append_char(text.substr(at, length), symbols);
+    at += length;
+  }
+  merges_.apply(symbols);
+  ids.insert(ids.end(), symbols.begin(), symbols.end());
+}
+
+void SpmModel::encode_by_score(std::string_view text, std::vector<TokenId>& ids) const {
+  struct Symbol {
+    std::string_view text;  // empty once merged into its left neighbour
+    int previous, next;
+  };
+  struct Candidate {
+    float score;
+    int left, right;
+    std::size_t n_bytes;
+    bool operator<(const Candidate& other) const {  // the best is the highest score, then the leftmost
+      return score != other.score ? score < other.score : left > other.left;
+    }
+  };
+  std::vector<Symbol> symbols;
+  for (std::size_t at = 0; at < text.size();) {
+    const int length = utf8_char_at(text, at).length;
+    const int i = static_cast<int>(symbols.size());
+    at += length;
+    symbols.push_back({text.substr(at - length, length), i - 1, at < text.size() ? i + 1 : kNone});
+  }
+  std::priority_queue<Candidate> queue;
+  const auto propose = [&](int left, int right) {
+    if (left == kNone || right == kNone) return;
+    const std::size_t n_bytes = symbols[left].text.size() + symbols[right].text.size();
+    if (n_bytes > max_token_bytes_) return;
+    const TokenId id = find({symbols[left].text.data(), n_bytes});
+    if (id != kNone) queue.push({scores_[id], left, right, n_bytes});
+  };
+  for (int i = 0; i + 1 < static_cast<int>(symbols.size()); ++i) propose(i, i + 1);
+  while (!queue.empty()) {
+    const Candidate best = queue.top();
+    queue.pop();
+    Symbol& left = symbols[best.left];
+    Symbol& right = symbols[best.right];
+    if (left.text.empty() || right.text.empty() || left.text.size() + right.text.size() != best.n_bytes) continue;
+    left.text = {left.text.data(), best.n_bytes};
+    right.text = {};
+    left.next = right.next;
+    if (right.next != kNone) symbols[right.next].previous = best.left;
+    propose(left.previous, best.left);
+    propose(best.left, left.next);
+  }
+  for (const Symbol& symbol : symbols)
+    if (!symbol.text.empty()) append_char(symbol.text, ids);
+}
+
+}  // namespace monograph

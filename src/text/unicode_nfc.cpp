@@ -1,0 +1,72 @@
+#include "text/unicode_nfc.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "monograph/error.h"
+#include "text/unicode_utf8.h"
+
+namespace monograph {
+namespace {
+
+int combining_class(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
+
+void append_decomposed(std::vector<utf8proc_int32_t>& out, char32_t code) {
+  utf8proc_int32_t parts[8];
+  int boundary_class = 0;
+  const auto n =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, 8,
+                              static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE), &boundary_class);
+  if (n < 0 || n > 8) throw Error(ErrorCode::kInternal, "NFC: a character has no decomposition of at most 8 parts");
+  out.insert(out.end(), parts, parts + n);
+}
+
+// The library orders marks by swapping neighbours, quadratic in a long run of them; a stable sort is not.
+void order_marks(std::vector<utf8proc_int32_t>& codes) {
+  for (std::size_t begin = 0; begin < codes.size();) {
+    std::size_t end = begin;
+    while (end < codes.size() && combining_class(codes[end]) != 0) ++end;
+    std::stable_sort(codes.begin() + begin, codes.begin() + end,
+                     [](auto a, auto b) { return combining_class(a) < combining_class(b); });
+    begin = end + 1;
+  }
+}
+
+void append_nfc(std::string& out, std::vector<utf8proc_int32_t>& codes) {
+  if (codes.empty()) return;
+  order_marks(codes);
+  const auto n = utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()),
+                                          static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  for (utf8proc_ssize_t i = 0; i < n; ++i) append_utf8(out, static_cast<char32_t>(codes[i]));
+  codes.clear();
+}
+
+}  // namespace
+
+bool is_surely_nfc(std::string_view text) {
+  // U+0300, the first character that composition can touch, starts with byte 0xCC.
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0xCC; });
+}
+
+std::string to_nfc(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  std::vector<utf8proc_int32_t> codes;
+  codes.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Char c = utf8_char_at(text, at);
+    if (c.well_formed)
+      append_decomposed(codes, c.code);
+    else {
+      append_nfc(out, codes);
+      out.append(text, at, c.length);
+    }
+    at += c.length;
+  }
+  append_nfc(out, codes);
+  return out;
+}
+
+}  // namespace monograph

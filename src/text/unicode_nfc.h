@@ -1,0 +1,13 @@
+// Unicode normalisation form C of text that may hold ill-formed bytes.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace monograph {
+
+/// True if `text` is surely its own NFC: a quick check that looks at no table.
+bool is_surely_nfc(std::string_view text);
+/// NFC of each well-formed stretch; ill-formed bytes stay as they are. O(n log n) for any input.
+std::string to_nfc(std::string_view text);
+
+}  // namespace monograph
