@@ -51,6 +51,13 @@ Eligibility no(PrefillStatus status, std::string detail) { return {status, 0, st
 
 }  // namespace
 
+bool topology_supported(const Topology& t) {
+  for (int size : {t.world_size, t.tensor_parallel, t.data_parallel, t.expert_parallel, t.pipeline_parallel,
+                   t.ffn_tensor_parallel, t.ffn_sequence_parallel, t.sequence_parallel, t.context_parallel})
+    if (size != 1) return false;
+  return !t.ffn_disaggregation;
+}
+
 std::string malformed(const GraphLimits& limits, const Batch& batch) {
   if (batch.rows.empty()) return "a batch without rows";
   for (const auto& row : batch.rows)

@@ -4,11 +4,15 @@
 #include <span>
 #include <string>
 
+#include "comm/topology.h"
 #include "graph/batch.h"
 #include "monograph/status.h"
 #include "ops/backend.h"
 
 namespace monograph {
+
+/// Whether graphs serve this deployment at all; today every size must be 1 and every option off (S-16).
+bool topology_supported(const Topology& topology);
 
 /// What the captured graphs can take.
 struct GraphLimits {

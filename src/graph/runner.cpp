@@ -197,9 +197,12 @@ class RunnerImpl : public Runner {
 
   /// Captures both families; the prefill family's outcome. Under `strict` a degradation is an error (D6).
   PrefillStatus start_graphs() {
-    if (config_.enable_graphs && !config_.decode_buckets.empty() && enough_scratch(config_.decode_buckets.back()))
+    if (config_.enable_graphs && !config_.decode_buckets.empty() && topology_supported(config_.topology) &&
+        enough_scratch(config_.decode_buckets.back()))
       decode_ = captured_family(GraphRole::kDecode, config_.decode_buckets, config_.max_seqs);
     if (!config_.enable_graphs || !config_.enable_prefill_graphs) return PrefillStatus::kNotRequested;
+    if (!topology_supported(config_.topology))
+      return degrade(PrefillStatus::kTopologyNotSupported, "a parallel size above 1");
     if (!backend_.capabilities.prefill_graph)
       return degrade(PrefillStatus::kAttentionBackendUnsupported,
                      "the backend's attention is not safe in a prefill graph");

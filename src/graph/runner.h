@@ -30,6 +30,7 @@ struct RunnerConfig {
   bool skip_padding = true;
   bool strict = false;  ///< A start-up degradation is an error (D6).
   GraphPolicy policy = GraphPolicy::kAlways;
+  Topology topology;
 };
 
 /// Counters the engine exports; only the engine thread writes, so readers copy them through the engine.

@@ -124,6 +124,21 @@ TEST(Eligibility, PositionIdsAreIgnoredByModelsThatDeriveThem) {  // S-81
   EXPECT_TRUE(check_batch(limits(), b).ok());
 }
 
+TEST(Topology, EveryFieldIsLookedAt) {  // S-16
+  EXPECT_TRUE(topology_supported({}));
+  for (int Topology::*size :
+       {&Topology::world_size, &Topology::tensor_parallel, &Topology::data_parallel, &Topology::expert_parallel,
+        &Topology::pipeline_parallel, &Topology::ffn_tensor_parallel, &Topology::ffn_sequence_parallel,
+        &Topology::sequence_parallel, &Topology::context_parallel}) {
+    Topology topology;
+    topology.*size = 2;
+    EXPECT_FALSE(topology_supported(topology));
+  }
+  Topology disaggregated;
+  disaggregated.ffn_disaggregation = true;
+  EXPECT_FALSE(topology_supported(disaggregated));
+}
+
 TEST(Malformed, SaysWhatIsWrong) {
   EXPECT_EQ(malformed(limits(), mixed()), "");
   EXPECT_EQ(malformed(limits(), Batch{}), "a batch without rows");

@@ -219,6 +219,8 @@ TEST(Runner, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
   EXPECT_EQ(status_of([](LaneOptions& o) { o.n_scratch = 0; }), PrefillStatus::kScratchKvUnavailable);
   EXPECT_EQ(status_of([](LaneOptions& o) { o.n_scratch = 2; }), PrefillStatus::kScratchKvUnavailable);
   EXPECT_EQ(status_of([](LaneOptions& o) { o.runner.prefill_buckets.clear(); }), PrefillStatus::kCaptureUnavailable);
+  EXPECT_EQ(status_of([](LaneOptions& o) { o.runner.topology.tensor_parallel = 2; }),
+            PrefillStatus::kTopologyNotSupported);
   EXPECT_EQ(status_of([&](LaneOptions& o) { o.capabilities = &none; }), PrefillStatus::kAttentionBackendUnsupported);
 }
 
