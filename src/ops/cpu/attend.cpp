@@ -54,7 +54,6 @@ void CpuOps::attend_unit(const Tensor<3>& out, const Tensor<3>& q, const KvLayer
   for (int t = 0; t < unit.n_tokens; ++t) load(queries + t * width, q_rows, first_token + t, column, width);
   tile.q = queries;
   tile.out = result;
-  tile.q_stride = tile.out_stride = width;
   kernels_.attend(tile, scratch);
   for (int t = 0; t < unit.n_tokens; ++t) store(out_rows, first_token + t, column, width, result + t * width);
 }

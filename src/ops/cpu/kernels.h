@@ -26,10 +26,8 @@ struct AttentionTile {
   int kv_head = 0;
   int first_position = 0;  ///< Of the first token; token i sees keys 0..first_position + i.
   int n_tokens = 0, n_heads = 0;
-  const float* q = nullptr;  ///< q[token * q_stride + head * head_dim + d]
-  std::int64_t q_stride = 0;
-  float* out = nullptr;  ///< Likewise; may not alias q.
-  std::int64_t out_stride = 0;
+  const float* q = nullptr;  ///< [n_tokens][n_heads][head_dim]
+  float* out = nullptr;      ///< Likewise; may not alias q.
   float scale = 1.0f;
   bool round_probabilities = false;  ///< To bfloat16 before they weigh the values.
 };

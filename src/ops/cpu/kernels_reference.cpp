@@ -152,10 +152,10 @@ void attend_row(float* out, const AttentionTile& tile, const float* q, int n_key
 }
 
 void attend(const AttentionTile& tile, Scratch&) {
-  for (int t = 0; t < tile.n_tokens; ++t)
-    for (int h = 0; h < tile.n_heads; ++h)
-      attend_row(tile.out + t * tile.out_stride + h * tile.kv.head_dim, tile,
-                 tile.q + t * tile.q_stride + h * tile.kv.head_dim, tile.first_position + t + 1);
+  for (int row = 0; row < tile.n_tokens * tile.n_heads; ++row) {
+    const std::int64_t at = std::int64_t{row} * tile.kv.head_dim;
+    attend_row(tile.out + at, tile, tile.q + at, tile.first_position + row / tile.n_heads + 1);
+  }
 }
 
 RowMaximum maximum(const float* x, int n) {
