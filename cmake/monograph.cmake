@@ -66,3 +66,15 @@ function(monograph_tests folder)
   add_test(NAME ${folder} COMMAND ${folder}_test)
   set_tests_properties(${folder} PROPERTIES LABELS fast WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endfunction()
+
+# monograph_fuzz(name layers...): tests/fuzz/name_fuzz.cpp as a libFuzzer program; only in the fuzz preset. To run one:
+#   build/fuzz/tests/gguf_fuzz -max_total_time=300 build/fuzz/corpus/gguf tests/golden/models
+function(monograph_fuzz name)
+  if(NOT MONOGRAPH_SANITIZE MATCHES "fuzzer")
+    return()
+  endif()
+  add_executable(${name}_fuzz fuzz/${name}_fuzz.cpp)
+  target_include_directories(${name}_fuzz PRIVATE ${CMAKE_SOURCE_DIR})
+  monograph_link(${name}_fuzz ${ARGN})
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+endfunction()
