@@ -1,9 +1,9 @@
-// A Hugging Face folder as a model: config.json, safetensors files, and the texts that text/ reads.
+// A Hugging Face folder with safetensors files as a model.
 #include <filesystem>
 #include <map>
 
-#include "model/config_json.h"
 #include "model/fields.h"
+#include "model/hf_folder.h"
 #include "model/json_file.h"
 #include "model/safetensors.h"
 #include "model/stored_model.h"
@@ -13,15 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Far above any real file, and small enough that reading one whole is harmless.
-constexpr std::int64_t kMaxConfigBytes = 4 << 20, kMaxIndexBytes = 64 << 20, kMaxTokenizerBytes = 256 << 20;
+constexpr std::int64_t kMaxIndexBytes = 64 << 20;  // Far above any real one.
 
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
-
-std::string text_if_present(const std::string& path) { return exists(path) ? read_text(path, kMaxTokenizerBytes) : ""; }
 
 void add_safetensors(const std::string& path, TensorStore& store) {
   auto file = open_file(path);
@@ -75,38 +72,10 @@ void add_weights(const std::string& folder, TensorStore& store) {
                                         "model.safetensors.index.json; other formats of weights are not read");
 }
 
-// tokenizer_config.json holds one template, or a list of named ones of which "default" counts.
-std::string template_in_config(const std::string& text, const std::string& path) {
-  if (text.empty()) return "";
-  const nlohmann::json json = parse_file_json(text, path);
-  const Fields fields(json, path + ": ");
-  if (!fields.is_list("chat_template")) return fields.maybe_string("chat_template").value_or("");
-  for (const auto& item : json["chat_template"]) {
-    const Fields named(item, path + ": chat_template: ");
-    if (named.string("name") == "default") return named.string("template");
-  }
-  return "";
-}
-
-TokenizerFiles read_tokenizer(const std::string& folder) {
-  TokenizerFiles files;
-  files.tokenizer_json = text_if_present(folder + "/tokenizer.json");
-  files.tokenizer_config_json = text_if_present(folder + "/tokenizer_config.json");
-  files.chat_template = text_if_present(folder + "/chat_template.jinja");
-  if (files.chat_template.empty())
-    files.chat_template = template_in_config(files.tokenizer_config_json, folder + "/tokenizer_config.json");
-  return files;
-}
-
 bool is_harmless(std::string_view name, const ModelConfig& config) {
   // A tied model may still carry a copy of its head; old files carry the rotation frequencies.
   if (name == tensor_name(TensorNaming::kHuggingFace, ModelTensor::kHead)) return config.tied_head;
   return name.ends_with(".rotary_emb.inv_freq");
-}
-
-std::string folder_name(const std::string& folder) {
-  const auto path = fs::path(folder).lexically_normal();
-  return printable((path.has_filename() ? path : path.parent_path()).filename().string());
 }
 
 }  // namespace
@@ -115,12 +84,10 @@ std::unique_ptr<ModelFiles> open_hf_model(const std::string& folder) {
   auto model = std::make_unique<StoredModel>();
   model->naming = TensorNaming::kHuggingFace;
   model->format = "safetensors";
-  const std::string config_path = folder + "/config.json", generation_path = folder + "/generation_config.json";
-  model->config = config_from_json(read_json_file(config_path, kMaxConfigBytes), config_path);
-  model->config.name = folder_name(folder);
-  if (exists(generation_path))
-    model->generation = generation_from_json(read_json_file(generation_path, kMaxConfigBytes), generation_path);
-  model->tokenizer = read_tokenizer(folder);
+  HfFolder texts = read_hf_folder(folder);
+  model->config = std::move(texts.config);
+  model->tokenizer = std::move(texts.tokenizer);
+  model->generation = std::move(texts.generation);
   add_weights(folder, model->store);
   check_tensors(model->store, model->config, model->naming,
                 [&](std::string_view name) { return is_harmless(name, model->config); });

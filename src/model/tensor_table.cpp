@@ -142,23 +142,26 @@ bool is_matrix(LayerTensor which) {
   }
 }
 
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config, TensorNaming naming) {
+  std::vector<ExpectedTensor> all;
+  for (const auto which : {ModelTensor::kEmbedding, ModelTensor::kFinalNorm, ModelTensor::kHead})
+    if (is_expected(which, config))
+      all.push_back({tensor_name(naming, which), expected_shape(which, config), which != ModelTensor::kFinalNorm});
+  for (int layer = 0; layer < config.n_layers; ++layer)
+    for (int i = 0; i < kLayerTensors; ++i) {
+      const auto which = static_cast<LayerTensor>(i);
+      if (is_expected(which, config))
+        all.push_back({tensor_name(naming, which, layer), expected_shape(which, config), is_matrix(which)});
+    }
+  return all;
+}
+
 void check_tensors(const TensorStore& store, const ModelConfig& config, TensorNaming naming,
                    const std::function<bool(std::string_view)>& ignored) {
   std::set<std::string, std::less<>> known;
-  for (const auto which : {ModelTensor::kEmbedding, ModelTensor::kFinalNorm, ModelTensor::kHead}) {
-    if (!is_expected(which, config)) continue;
-    const std::string name = tensor_name(naming, which);
-    check_tensor(store, name, expected_shape(which, config), which != ModelTensor::kFinalNorm);
-    known.insert(name);
-  }
-  for (int layer = 0; layer < config.n_layers; ++layer) {
-    for (int i = 0; i < kLayerTensors; ++i) {
-      const auto which = static_cast<LayerTensor>(i);
-      if (!is_expected(which, config)) continue;
-      const std::string name = tensor_name(naming, which, layer);
-      check_tensor(store, name, expected_shape(which, config), is_matrix(which));
-      known.insert(name);
-    }
+  for (const ExpectedTensor& expected : expected_tensors(config, naming)) {
+    check_tensor(store, expected.name, expected.shape, expected.matrix);
+    known.insert(expected.name);
   }
   for (const TensorEntry& entry : store.entries())
     if (!known.contains(entry.name) && !ignored(entry.name))

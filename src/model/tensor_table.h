@@ -22,6 +22,13 @@ std::vector<std::int64_t> expected_shape(LayerTensor which, const ModelConfig& c
 /// Whether a model of this configuration has the tensor at all.
 bool is_expected(ModelTensor which, const ModelConfig& config);
 bool is_expected(LayerTensor which, const ModelConfig& config);
+/// Every tensor of such a model, under the names of the format.
+struct ExpectedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  bool matrix = false;
+};
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config, TensorNaming naming);
 /// Matrices may be quantised; vectors (norms, biases) are F32, F16 or BF16.
 bool is_matrix(LayerTensor which);
 
