@@ -178,6 +178,23 @@ TEST_P(Bits, AfterPreemption) {
   rig_.drop(intruder);
 }
 
+/// Attention combines splits of 512 keys; here rows on both sides of the edge do.
+TEST_P(Bits, LongerThanOneSplit) {
+  const auto tokens = random_tokens(600, rig_.config().vocab_size, 8);
+  for (int length : full() ? std::vector{512, 513, 600} : std::vector{513}) {
+    const auto prompt = std::span(tokens).first(static_cast<std::size_t>(length));
+    const Logits expected = rig_.one_shot(prompt, Mode::kEager);
+    EXPECT_TRUE(same_bits(rig_.one_shot(prompt), expected)) << length;
+    EXPECT_TRUE(same_bits(rig_.chunked(prompt, 77), expected)) << length;
+    Sequence sequence = rig_.start(prompt), other = rig_.start(first(25), 1);
+    rig_.advance(sequence, length - 1);
+    const Piece pieces[] = {{&other, 25}, {&sequence, 1, false}};
+    EXPECT_TRUE(same_bits(rig_.step(pieces).logits[1], expected)) << length;
+    rig_.drop(sequence);
+    rig_.drop(other);
+  }
+}
+
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   const auto targets = cpu::kernel_targets();

@@ -16,11 +16,11 @@ namespace monograph::e2e {
 
 struct RigOptions {
   BackendOptions backend;
-  std::vector<int> prefill_buckets = {8, 24, 64, 136, 256};
+  std::vector<int> prefill_buckets = {8, 24, 64, 136, 256, 640};
   std::vector<int> decode_buckets = {1, 4, 8};
   int max_rows = 8;
   int max_seqs = 8;
-  int max_seq_len = 256;
+  int max_seq_len = 640;
   int n_blocks = 64;
   bool enable_graphs = true;
   bool skip_padding = true;
