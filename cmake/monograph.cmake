@@ -1,7 +1,7 @@
 # Helpers of the build: warnings, sanitizers, one library per layer, one test program per folder.
 
 add_library(monograph_flags INTERFACE)
-target_compile_options(monograph_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+target_compile_options(monograph_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers>)
 # GCC 12 sees overlaps in std::string that cannot happen (GCC bug 105329).
 target_compile_options(monograph_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
 # Bits are a promise (SPEC D8): the compiler may not fuse, reorder or shorten floating-point operations on its own.
@@ -21,7 +21,10 @@ endif()
 # monograph_layer(name deps...): a static library of src/name/**.cpp (without cuda/ and other layers' tests).
 function(monograph_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
-  if(NOT MONOGRAPH_CUDA)
+  if(MONOGRAPH_CUDA)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cu)
+    list(APPEND sources ${kernels})
+  else()
     list(FILTER sources EXCLUDE REGEX "/cuda/")
   endif()
   if(NOT sources)

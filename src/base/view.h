@@ -21,7 +21,11 @@ struct View {
     return n;
   }
   std::span<T> span() const { return {data, static_cast<std::size_t>(size())}; }
-  operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data, shape}; }
+  template <typename U>
+    requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
+  operator View<U, Rank>() const {
+    return {data, shape};
+  }
 };
 
 /// A view whose element type is known at run time: activations are F32 or BF16 by backend and mode.

@@ -3,6 +3,9 @@
 #include "device/cpu/cpu_device.h"
 #include "monograph/error.h"
 #include "ops/cpu/cpu_ops.h"
+#ifdef MONOGRAPH_CUDA
+#include "ops/cuda/make_cuda_backend.h"
+#endif
 
 namespace monograph {
 namespace {
@@ -29,6 +32,9 @@ Backend make_backend(const BackendOptions& options, const Log& log) {
     throw Error(ErrorCode::kUnsupported, "activations of type " + std::string(to_string(options.activation_dtype)) +
                                              ": the CPU backend offers F32 and BF16");
   if (options.device == "auto" || options.device == "cpu") return make_cpu_backend(options, log);
+#ifdef MONOGRAPH_CUDA
+  if (options.device == "cuda") return make_cuda_backend(options, log);
+#endif
   if (options.device == "cuda")
     throw Error(ErrorCode::kUnsupported, "--device cuda: this build has no CUDA backend; use --device cpu", "device");
   throw Error(ErrorCode::kInvalidArgument, "--device " + options.device + ": expected auto, cpu or cuda", "device");

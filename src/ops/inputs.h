@@ -53,7 +53,7 @@ struct InputShape {
   int max_seqs = 0;     ///< Rows of history.
   int max_seq_len = 0;  ///< Columns of history.
   int vocab_size = 0;
-  int n_slots() const { return max_rows + 1; }
+  constexpr int n_slots() const { return max_rows + 1; }
 };
 
 /// The staged half of A.2, one contiguous piece of memory with this layout on host (twice) and device (once).
@@ -99,7 +99,7 @@ struct StepInputs {
   std::int32_t* history = nullptr;       // [max_seqs, max_seq_len], updated in place
   std::int32_t* history_lens = nullptr;  // [max_seqs]
 
-  const std::int32_t* table(int group) const {
+  constexpr const std::int32_t* table(int group) const {
     return block_tables + static_cast<std::int64_t>(group) * shape.n_slots() * shape.table_width;
   }
 };

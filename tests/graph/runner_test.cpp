@@ -18,8 +18,17 @@ using testing::LaneOptions;
 using testing::same_bits;
 using testing::TestSequence;
 
+class RunnerTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  static LaneOptions on_device() {
+    LaneOptions options;
+    options.device = GetParam();
+    return options;
+  }
+};
+
 /// Logits of the last token of `s`, computed alone, eager, in one piece: what every other schedule must equal.
-std::vector<float> oracle(const TestSequence& s, LaneOptions options = {}) {
+std::vector<float> oracle(const TestSequence& s, LaneOptions options) {
   options.runner.enable_graphs = false;
   options.runner.max_eager_tokens = options.runner.max_seq_len;
   Lane lane(options);
@@ -32,9 +41,9 @@ std::vector<float> oracle(const TestSequence& s, LaneOptions options = {}) {
   return lane.logits(0);
 }
 
-TEST(Runner, ReplayEqualsEagerInEveryBucket) {  // I6, R10: at bucket, bucket - 1 and the least size
+TEST_P(RunnerTest, ReplayEqualsEagerInEveryBucket) {  // I6, R10: at bucket, bucket - 1 and the least size
   for (bool skip_padding : {true, false}) {
-    LaneOptions options;
+    LaneOptions options = on_device();
     options.runner.skip_padding = skip_padding;
     Lane lane(options);
     int least = 1;
@@ -63,9 +72,9 @@ TEST(Runner, ReplayEqualsEagerInEveryBucket) {  // I6, R10: at bucket, bucket - 
   }
 }
 
-TEST(Runner, ChunksPackingAndDecodeKeepTheBits) {  // D8, R11
+TEST_P(RunnerTest, ChunksPackingAndDecodeKeepTheBits) {  // D8, R11
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    LaneOptions options;
+    LaneOptions options = on_device();
     options.activation_dtype = dtype;
     Lane lane(options);
     TestSequence s = lane.sequence(130, 5, 1);
@@ -108,8 +117,8 @@ TEST(Runner, ChunksPackingAndDecodeKeepTheBits) {  // D8, R11
   }
 }
 
-TEST(Runner, ThreadsDoNotChangeBits) {
-  LaneOptions options;
+TEST_P(RunnerTest, ThreadsDoNotChangeBits) {
+  LaneOptions options = on_device();
   TestSequence s = Lane(options).sequence(100, 9, 1);
   const auto expected = oracle(s, options);
   for (int threads : {2, 3}) {
@@ -118,8 +127,8 @@ TEST(Runner, ThreadsDoNotChangeBits) {
   }
 }
 
-TEST(Runner, ASharedPrefixIsOnlyRead) {  // I5
-  Lane lane;
+TEST_P(RunnerTest, ASharedPrefixIsOnlyRead) {  // I5
+  Lane lane(on_device());
   TestSequence first = lane.sequence(100, 11, 1);
   Batch batch;
   lane.add(batch, first, 100);
@@ -132,13 +141,13 @@ TEST(Runner, ASharedPrefixIsOnlyRead) {  // I5
   Batch hit;
   lane.add(hit, second, 26);
   EXPECT_EQ(lane.runner().run(hit).status, PrefillStatus::kReplayed);
-  EXPECT_TRUE(same_bits(lane.logits(0), oracle(second)));
+  EXPECT_TRUE(same_bits(lane.logits(0), oracle(second, on_device())));
   EXPECT_EQ(lane.block_bytes(1), shared);
 }
 
-TEST(Runner, PaddingWritesOnlyToScratchAndOthersStayUntouched) {  // I4, I5, S-47
+TEST_P(RunnerTest, PaddingWritesOnlyToScratchAndOthersStayUntouched) {  // I4, I5, S-47
   for (bool skip_padding : {true, false}) {
-    LaneOptions options;
+    LaneOptions options = on_device();
     options.runner.skip_padding = skip_padding;
     Lane lane(options);
     lane.fill_cache(0x3c);
@@ -159,8 +168,8 @@ TEST(Runner, PaddingWritesOnlyToScratchAndOthersStayUntouched) {  // I4, I5, S-4
   }
 }
 
-TEST(Runner, CaptureWritesOnlyToScratch) {  // S-35: everything a start-up runs leaves the cache's blocks alone
-  LaneOptions options;
+TEST_P(RunnerTest, CaptureWritesOnlyToScratch) {  // S-35: everything a start-up runs leaves the cache's blocks alone
+  LaneOptions options = on_device();
   options.runner.policy = GraphPolicy::kMeasured;
   Lane lane(options);
   for (int block = 0; block < 64; ++block) {
@@ -169,10 +178,10 @@ TEST(Runner, CaptureWritesOnlyToScratch) {  // S-35: everything a start-up runs 
   }
 }
 
-TEST(Runner, AShrinkingBatchLeavesNothingBehind) {  // I3, S-41, in interleaved families (S-32)
-  Lane lane;
+TEST_P(RunnerTest, AShrinkingBatchLeavesNothingBehind) {  // I3, S-41, in interleaved families (S-32)
+  Lane lane(on_device());
   TestSequence probe = lane.sequence(20, 17, 50, 5);
-  const auto expected = oracle(probe);
+  const auto expected = oracle(probe, on_device());
   std::mt19937 random(99);
   for (int round = 0; round < 60; ++round) {
     Batch big;
@@ -198,9 +207,9 @@ TEST(Runner, AShrinkingBatchLeavesNothingBehind) {  // I3, S-41, in interleaved 
   }
 }
 
-TEST(Runner, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
+TEST_P(RunnerTest, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
   const auto status_of = [](auto change) {
-    LaneOptions options;
+    LaneOptions options = on_device();
     options.runner.max_eager_tokens = 64;
     change(options);
     Lane lane(options);
@@ -210,7 +219,7 @@ TEST(Runner, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
     const StepResult result = lane.runner().run(batch);
     EXPECT_FALSE(result.replayed);
     EXPECT_EQ(result.status, lane.runner().init_status());
-    EXPECT_TRUE(same_bits(lane.logits(0), oracle(s))) << "eager is right all the same";
+    EXPECT_TRUE(same_bits(lane.logits(0), oracle(s, on_device()))) << "eager is right all the same";
     return result.status;
   };
   BackendCapabilities none;
@@ -224,15 +233,15 @@ TEST(Runner, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
   EXPECT_EQ(status_of([&](LaneOptions& o) { o.capabilities = &none; }), PrefillStatus::kAttentionBackendUnsupported);
 }
 
-TEST(Runner, StrictMakesADegradationFatal) {  // D6
-  LaneOptions options;
+TEST_P(RunnerTest, StrictMakesADegradationFatal) {  // D6
+  LaneOptions options = on_device();
   options.runner.strict = true;
   options.n_scratch = 0;
   EXPECT_THROW(Lane lane(options), Error);
 }
 
-TEST(Runner, AFallbackIsCountedOnceUnderItsReason) {  // S-87, S-88
-  LaneOptions options;
+TEST_P(RunnerTest, AFallbackIsCountedOnceUnderItsReason) {  // S-87, S-88
+  LaneOptions options = on_device();
   options.runner.max_rows = 2;
   options.runner.max_eager_tokens = 400;
   Lane lane(options);
@@ -243,18 +252,18 @@ TEST(Runner, AFallbackIsCountedOnceUnderItsReason) {  // S-87, S-88
   EXPECT_EQ(lane.runner().stats().fallbacks[static_cast<int>(PrefillStatus::kInputTokensExceedCaptureLimit)], 0)
       << "PREPARE leaves no trace";
   EXPECT_EQ(lane.runner().run(tokens).status, PrefillStatus::kInputTokensExceedCaptureLimit);
-  EXPECT_TRUE(same_bits(lane.logits(0), oracle(long_one)));
+  EXPECT_TRUE(same_bits(lane.logits(0), oracle(long_one, on_device())));
   EXPECT_EQ(lane.runner().stats().fallbacks[static_cast<int>(PrefillStatus::kInputTokensExceedCaptureLimit)], 1);
   Batch rows;
   std::vector<TestSequence> three;
   for (int i = 0; i < 3; ++i) three.push_back(lane.sequence(5, i, 10 + 8 * i, i));
   for (auto& s : three) lane.add(rows, s, 5);
   EXPECT_EQ(lane.runner().run(rows).status, PrefillStatus::kRequestCountExceedCaptureLimit);
-  EXPECT_TRUE(same_bits(lane.logits(2), oracle(three[2])));
+  EXPECT_TRUE(same_bits(lane.logits(2), oracle(three[2], on_device())));
 }
 
-TEST(Runner, ABatchThatCannotRunIsAnError) {
-  Lane lane;
+TEST_P(RunnerTest, ABatchThatCannotRunIsAnError) {
+  Lane lane(on_device());
   TestSequence s = lane.sequence(20, 1, 1);
   Batch batch;
   lane.add(batch, s, 20);
@@ -266,6 +275,9 @@ TEST(Runner, ABatchThatCannotRunIsAnError) {
     EXPECT_STREQ(e.what(), "a batch that cannot run: block id 64, ids end at 63");
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(EachDevice, RunnerTest, ::testing::ValuesIn(testing::devices()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace monograph

@@ -7,12 +7,28 @@
 #include "cache/kv_cache.h"
 #include "graph/ladder.h"
 #include "graph/runner.h"
+#include "monograph/error.h"
 #include "tests/support/tiny_model.h"
 
 namespace monograph::testing {
 
+/// "cpu", and "cuda" where the build has it and a GPU is there: a test has one body and runs on each.
+inline std::vector<std::string> devices() {
+  std::vector<std::string> names{"cpu"};
+  try {
+    BackendOptions options;
+    options.device = "cuda";
+    options.activation_dtype = DType::kBF16;
+    make_backend(options, Log{});
+    names.push_back("cuda");
+  } catch (const Error&) {
+  }
+  return names;
+}
+
 struct LaneOptions {
   ModelConfig model = tiny_config();
+  std::string device = "cpu";
   DType activation_dtype = DType::kF32;
   int threads = 1;
   std::string cpu_target;
@@ -43,7 +59,8 @@ class Lane {
  public:
   explicit Lane(LaneOptions options = {}) : options_(std::move(options)), files_(options_.model) {
     BackendOptions backend;
-    backend.device = "cpu";
+    if (options_.device == "cuda") options_.activation_dtype = DType::kBF16;
+    backend.device = options_.device;
     backend.activation_dtype = options_.activation_dtype;
     backend.threads = options_.threads;
     backend.cpu_target = options_.cpu_target;
@@ -115,26 +132,32 @@ class Lane {
   std::vector<std::byte> block_bytes(int block) const {
     std::vector<std::byte> bytes;
     for (const KvLayer& layer : cache_->layers()) {
-      const std::size_t size = static_cast<std::size_t>(layer.block_size) * layer.n_kv_heads * layer.head_dim *
-                               (layer.dtype == DType::kF32 ? 4 : 2);
+      const std::int64_t size = block_size_bytes(layer);
       for (const void* side : {layer.k, layer.v}) {
-        const auto* at = static_cast<const std::byte*>(side) + size * static_cast<std::size_t>(block);
-        bytes.insert(bytes.end(), at, at + size);
+        const auto at = bytes.size();
+        bytes.resize(at + static_cast<std::size_t>(size));
+        backend_.device->copy_to_host(bytes.data() + at, static_cast<const std::byte*>(side) + size * block, size);
       }
     }
+    backend_.device->synchronize();
     return bytes;
   }
 
   void fill_cache(unsigned char value) {
     for (const KvLayer& layer : cache_->layers()) {
-      const std::size_t size = static_cast<std::size_t>(layer.n_blocks) * layer.block_size * layer.n_kv_heads *
-                               layer.head_dim * (layer.dtype == DType::kF32 ? 4 : 2);
-      std::memset(layer.k, value, size);
-      std::memset(layer.v, value, size);
+      const std::vector<unsigned char> bytes(static_cast<std::size_t>(block_size_bytes(layer) * layer.n_blocks), value);
+      for (void* side : {layer.k, layer.v}) {
+        backend_.device->copy_to_device(side, bytes.data(), static_cast<std::int64_t>(bytes.size()));
+        backend_.device->synchronize();
+      }
     }
   }
 
  private:
+  static std::int64_t block_size_bytes(const KvLayer& layer) {
+    return std::int64_t{layer.block_size} * layer.n_kv_heads * layer.head_dim * (layer.dtype == DType::kF32 ? 4 : 2);
+  }
+
   LaneOptions options_;
   TinyFiles files_;
   Backend backend_;

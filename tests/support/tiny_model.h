@@ -20,7 +20,7 @@ inline ModelConfig tiny_config() {
   config.family = ModelFamily::kQwen3;
   config.name = "tiny";
   config.model_dim = 64;
-  config.ffn_dim = 96;
+  config.ffn_dim = 128;
   config.n_layers = 2;
   config.n_heads = 4;
   config.n_kv_heads = 2;

@@ -1,0 +1,143 @@
+#include "device/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+
+namespace monograph {
+namespace {
+
+class CudaGraph : public Graph {
+ public:
+  CudaGraph(cuda::GraphExec exec, cudaStream_t stream, int n_nodes)
+      : exec_(std::move(exec)), stream_(stream), n_nodes_(n_nodes) {}
+  void replay() override { CUDA_CHECK(cudaGraphLaunch(exec_.get(), stream_)); }
+  int n_nodes() const override { return n_nodes_; }
+
+ private:
+  cuda::GraphExec exec_;
+  cudaStream_t stream_;
+  int n_nodes_;
+};
+
+/// The GPU's properties, or one sentence about why there is none to use.
+cudaDeviceProp usable_gpu(bool allow_untested) {
+  int n_devices = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&n_devices); status != cudaSuccess || n_devices == 0)
+    throw Error(ErrorCode::kUnsupported,
+                std::string("no CUDA device: ") +
+                    (status == cudaSuccess ? "the driver reports none" : cudaGetErrorString(status)) +
+                    "; use --device cpu");
+  cudaDeviceProp properties{};
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+  const std::string name = std::string(properties.name) + " (compute capability " + std::to_string(properties.major) +
+                           "." + std::to_string(properties.minor) + ")";
+  if (properties.major < 8)
+    throw Error(ErrorCode::kUnsupported, name + " is below 8.0, the least that Monograph's kernels need");
+  if (!(properties.major == 9 && properties.minor == 0) && !allow_untested)
+    throw Error(ErrorCode::kUnsupported,
+                name + " is untested, only 9.0 is declared; --allow-untested-gpu starts anyway");
+  return properties;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(bool allow_untested) {
+  const cudaDeviceProp properties = usable_gpu(allow_untested);
+  capability_ = properties.major * 10 + properties.minor;
+  n_multiprocessors_ = properties.multiProcessorCount;
+  description_ = std::string(properties.name) + ", " + std::to_string(properties.totalGlobalMem >> 20) + " MiB";
+  CUDA_CHECK(cudaSetDevice(0));
+  // A waiting engine thread polls: the answer to a first token is worth more than the core it spins on.
+  static_cast<void>(cudaSetDeviceFlags(cudaDeviceScheduleSpin));
+  cudaStream_t stream = nullptr;
+  CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  stream_.reset(stream);
+}
+
+CudaDevice::~CudaDevice() {
+  if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));
+}
+
+void CudaDevice::forbid_while_capturing(const char* what) const {
+  if (capturing_)
+    throw Error(ErrorCode::kInternal, std::string(what) + " during a capture: a graph may not contain it");
+}
+
+Buffer CudaDevice::allocate(std::int64_t bytes) {
+  forbid_while_capturing("allocation");
+  CHECK(bytes >= 0);
+  void* data = nullptr;
+  const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
+  if (cudaMalloc(&data, size) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    throw Error(ErrorCode::kOutOfMemory, "GPU memory: cannot allocate " + std::to_string(bytes) + " bytes, " +
+                                             std::to_string(available_bytes()) + " are free");
+  }
+  Buffer buffer(data, bytes, [](void* p) { static_cast<void>(cudaFree(p)); });
+  CUDA_CHECK(cudaMemsetAsync(data, 0, size, stream_.get()));
+  CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+  return buffer;
+}
+
+Buffer CudaDevice::allocate_host(std::int64_t bytes) {
+  forbid_while_capturing("allocation");
+  void* data = nullptr;
+  const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
+  if (cudaHostAlloc(&data, size, cudaHostAllocMapped | cudaHostAllocPortable) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    throw Error(ErrorCode::kOutOfMemory, "pinned host memory: cannot allocate " + std::to_string(bytes) + " bytes");
+  }
+  std::fill_n(static_cast<char*>(data), size, '\0');
+  return Buffer(data, bytes, [](void* p) { static_cast<void>(cudaFreeHost(p)); });
+}
+
+std::int64_t CudaDevice::available_bytes() const {
+  std::size_t free_bytes = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
+  return static_cast<std::int64_t>(free_bytes);
+}
+
+void CudaDevice::copy_to_device(void* to, const void* from, std::int64_t bytes) {
+  forbid_while_capturing("a copy from the host");
+  CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream_.get()));
+}
+
+void CudaDevice::copy_to_host(void* to, const void* from, std::int64_t bytes) {
+  forbid_while_capturing("a copy to the host");
+  CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream_.get()));
+}
+
+void CudaDevice::synchronize() {
+  forbid_while_capturing("waiting");
+  CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+}
+
+std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& work) {
+  forbid_while_capturing("a second capture");
+  CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  capturing_ = true;
+  cudaGraph_t raw = nullptr;
+  try {
+    work();
+  } catch (...) {
+    // The half-captured graph is left alone on purpose: after a failure inside a capture nothing about it is known, and
+    // start-up ends (SPEC S-28).
+    capturing_ = false;
+    throw;
+  }
+  capturing_ = false;
+  CUDA_CHECK(cudaStreamEndCapture(stream_.get(), &raw));
+  cuda::GraphHandle graph(raw);
+  std::size_t n_nodes = 0;
+  CUDA_CHECK(cudaGraphGetNodes(graph.get(), nullptr, &n_nodes));
+  cudaGraphExec_t exec = nullptr;
+  CUDA_CHECK(cudaGraphInstantiate(&exec, graph.get(), 0));
+  cuda::GraphExec owned(exec);
+  CUDA_CHECK(cudaGraphUpload(exec, stream_.get()));
+  CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+  return std::make_unique<CudaGraph>(std::move(owned), stream_.get(), static_cast<int>(n_nodes));
+}
+
+}  // namespace monograph

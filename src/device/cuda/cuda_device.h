@@ -1,0 +1,38 @@
+// One NVIDIA GPU as a device: a stream, captured into graphs in thread-local mode.
+#pragma once
+#include "device/cuda/handles.h"
+#include "device/device.h"
+
+namespace monograph {
+
+class CudaDevice : public Device {
+ public:
+  /// Throws Error(kUnsupported) in one sentence if there is no usable GPU: compute capability 9.0 is declared; 8.0 and
+  /// above only with `allow_untested`.
+  explicit CudaDevice(bool allow_untested);
+  ~CudaDevice() override;
+
+  cudaStream_t stream() const { return stream_.get(); }
+  int compute_capability() const { return capability_; }  ///< 90 for 9.0
+  int n_multiprocessors() const { return n_multiprocessors_; }
+
+  std::string description() const override { return description_; }
+  Buffer allocate(std::int64_t bytes) override;
+  Buffer allocate_host(std::int64_t bytes) override;
+  std::int64_t available_bytes() const override;
+  void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
+  void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
+  void synchronize() override;
+  std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
+  bool capturing() const override { return capturing_; }
+
+ private:
+  void forbid_while_capturing(const char* what) const;
+
+  int capability_ = 0, n_multiprocessors_ = 0;
+  std::string description_;
+  cuda::Stream stream_;
+  bool capturing_ = false;
+};
+
+}  // namespace monograph

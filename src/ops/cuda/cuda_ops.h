@@ -1,0 +1,60 @@
+// The ops on an NVIDIA GPU, in bfloat16 with fp32 sums. Each op is one or two kernels on the device's stream.
+#pragma once
+#include "device/cuda/cuda_device.h"
+#include "ops/cuda/inputs.cuh"
+#include "ops/ops.h"
+
+namespace monograph {
+
+/// Weights as bfloat16, row-major [rows, cols]; gate and up rows alternate.
+class CudaPackedMatrix : public PackedMatrix {
+ public:
+  CudaPackedMatrix(Buffer weights, int rows, int cols) : weights_(std::move(weights)), rows_(rows), cols_(cols) {}
+  int rows() const override { return rows_; }
+  int cols() const override { return cols_; }
+  std::int64_t bytes() const override { return weights_.bytes(); }
+  const void* data() const { return weights_.data(); }
+
+ private:
+  Buffer weights_;
+  int rows_, cols_;
+};
+
+class CudaOps : public Ops {
+ public:
+  explicit CudaOps(CudaDevice& device);
+
+  DType activation_dtype() const override { return DType::kBF16; }
+  void reserve(const WorkspaceShape& shape) override;
+  std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role) override;
+  void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
+                    const InputShape& shape, int capacity) override;
+  void derive_inputs(const StepInputs& in) override;
+  void embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) override;
+  void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope, float norm_eps,
+                   const StepInputs& in) override;
+  void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) override;
+  void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) override;
+  void gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& w,
+                const StepInputs& in) override;
+  void head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& head,
+                   const StepInputs& in) override;
+  void sample(SampledRow* out, View<const float, 2> logits, int n_vocab, const StepInputs& in) override;
+
+ private:
+  /// xn[t] = rms_norm(x[t]) for the real rows (or those of sample_rows), into normed_.
+  void norm(Tensor<2> x, View<const float, 1> weight, float eps, const std::int32_t* rows, const std::int32_t* n_rows, int max_rows);
+
+  cuda::AttentionWork attention_work(int capacity) const;
+
+  CudaDevice& device_;
+  cudaStream_t stream_;
+  Buffer normed_;      // bf16 [max tokens, E]
+  Buffer qkv_;         // float32 [max tokens, (H + 2K) D]
+  Buffer work_;        // int32: attention work list
+  Buffer processed_;   // float32 [max rows, V]: logits after bias and penalties
+  Buffer counts_;      // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
+  WorkspaceShape shape_;
+};
+
+}  // namespace monograph

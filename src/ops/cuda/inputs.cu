@@ -1,0 +1,183 @@
+// The first nodes of a step: fetch the staged set from mapped host memory, derive the rest of the layout from it, look the
+// embeddings up.
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/inputs.cuh"
+#include "ops/cuda/launch.cuh"
+
+namespace monograph {
+namespace {
+
+using cuda::launch;
+using cuda::let_successor_start;
+using cuda::wait_for_predecessor;
+
+struct FetchRanges {
+  std::int64_t fixed_bytes;  // from the start: counts, lengths, sampling, tables
+  std::int64_t bias, banned, n_bias, n_banned, position_ids, input_ids;
+  std::int64_t position_bytes, id_bytes;
+};
+
+__device__ void copy_range(char* to, const char* from, std::int64_t offset, std::int64_t bytes) {
+  const std::int64_t n = (bytes + 15) / 16;
+  auto* out = reinterpret_cast<int4*>(to + offset);
+  const auto* in = reinterpret_cast<const int4*>(from + offset);
+  for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+    out[i] = in[i];
+}
+
+// All CTAs stride over the staged bytes: host reads are latency, so as many as possible are in flight at once.
+__global__ void fetch_kernel(char* to, const char* first, const char* second, const std::int32_t* selector, FetchRanges r) {
+  let_successor_start();
+  wait_for_predecessor();
+  const char* from = *static_cast<const volatile std::int32_t*>(selector) == 0 ? first : second;
+  copy_range(to, from, 0, r.fixed_bytes);
+  copy_range(to, from, r.input_ids, r.id_bytes);
+  copy_range(to, from, r.position_ids, r.position_bytes);
+  const std::int64_t n_bias = *reinterpret_cast<const std::int32_t*>(from + r.n_bias);
+  const std::int64_t n_banned = *reinterpret_cast<const std::int32_t*>(from + r.n_banned);
+  if (n_bias > 0) copy_range(to, from, r.bias, n_bias * static_cast<std::int64_t>(sizeof(BiasEntry)));
+  if (n_banned > 0) copy_range(to, from, r.banned, n_banned * 4);
+}
+
+constexpr int kMaxSlots = kMaxDeriveSlots;
+
+// Every CTA derives the running sums for itself (at most 1,025 slots) and then handles its own share of the tokens; CTA 0
+// also writes the per-slot arrays and the attention work list.
+__global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, cuda::AttentionWork work) {
+  __shared__ std::int32_t cu[kMaxSlots + 1], cu_kv[kMaxSlots + 1], tiles[kMaxSlots + 1];
+  let_successor_start();
+  wait_for_predecessor();
+  const int n_slots = in.shape.n_slots(), thread = threadIdx.x;
+  const int per_thread = (n_slots + kDeriveThreads - 1) / kDeriveThreads;
+  __shared__ std::int32_t partial[3][kDeriveThreads / 32];
+  // Sums of this thread's slots, then a scan over the threads.
+  std::int32_t sums[3] = {0, 0, 0};
+  const auto slot_values = [&](int slot, std::int32_t (&v)[3]) {
+    const std::int32_t length = in.input_lengths[slot];
+    v[0] = length;
+    v[1] = length + in.prefix_lengths[slot];
+    const bool computed = !(in.skip_padding && slot == n_slots - 1);
+    v[2] = computed ? (length * work.heads_per_kv + work.tile_rows - 1) / work.tile_rows : 0;
+  };
+  for (int i = 0; i < per_thread; ++i) {
+    const int slot = thread * per_thread + i;
+    std::int32_t v[3];
+    if (slot < n_slots) {
+      slot_values(slot, v);
+      for (int k = 0; k < 3; ++k) sums[k] += v[k];
+    }
+  }
+  std::int32_t before[3];
+  for (int k = 0; k < 3; ++k) {
+    std::int32_t inclusive = sums[k];
+    for (int d = 1; d < 32; d *= 2) {
+      const std::int32_t other = __shfl_up_sync(~0u, inclusive, d);
+      if (thread % 32 >= d) inclusive += other;
+    }
+    if (thread % 32 == 31) partial[k][thread / 32] = inclusive;
+    before[k] = inclusive - sums[k];
+  }
+  __syncthreads();
+  for (int k = 0; k < 3; ++k)
+    for (int w = 0; w < thread / 32; ++w) before[k] += partial[k][w];
+  for (int i = 0; i < per_thread; ++i) {
+    const int slot = thread * per_thread + i;
+    if (slot >= n_slots) break;
+    std::int32_t v[3];
+    slot_values(slot, v);
+    cu[slot] = before[0];
+    cu_kv[slot] = before[1];
+    tiles[slot] = before[2];
+    for (int k = 0; k < 3; ++k) before[k] += v[k];
+    if (slot == n_slots - 1) {
+      cu[n_slots] = before[0];
+      cu_kv[n_slots] = before[1];
+      tiles[n_slots] = before[2];
+    }
+  }
+  __syncthreads();
+
+  const int n_real = *in.n_seqs;
+  if (blockIdx.x == 0) {
+    for (int i = thread; i <= n_slots; i += kDeriveThreads) {
+      in.cu_seqlens[i] = cu[i];
+      in.cu_kv_seqlens[i] = cu_kv[i];
+      if (i == n_slots) continue;
+      in.kv_lens[i] = cu_kv[i + 1] - cu_kv[i];
+      if (i < n_slots - 1) {
+        in.sample_rows[i] = i < n_real ? cu[i + 1] - 1 : -1;
+        if (i < n_real) in.history_lens[in.sampling[i].history_row] = cu_kv[i + 1] - cu_kv[i];
+      }
+      // Within a slot the tiles with the most keys come first.
+      const int n_tiles = tiles[i + 1] - tiles[i];
+      for (int tile = 0; tile < n_tiles; ++tile) work.items[tiles[i] + tile] = make_int2(i, n_tiles - 1 - tile);
+    }
+    if (thread == 0) *work.n_items = tiles[n_slots];
+  }
+
+  for (int t = blockIdx.x * kDeriveThreads + thread; t < in.capacity; t += gridDim.x * kDeriveThreads) {
+    int low = 0, high = n_slots;  // the slot with cu[slot] <= t < cu[slot + 1]
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (cu[middle] <= t) low = middle;
+      else high = middle;
+    }
+    // Empty slots share their start with the next one; the last of them is the owner.
+    const int slot = low;
+    const std::int32_t position = t - cu[slot] + in.prefix_lengths[slot];
+    in.padding_offset[t] = slot * in.capacity - cu[slot];
+    in.positions[t] = position;
+    for (int group = 0; group < in.shape.n_groups; ++group) {
+      const std::int32_t column = position / in.shape.block_size;
+      const std::int32_t block = column < in.shape.table_width ? in.table(group)[slot * in.shape.table_width + column] : 0;
+      in.kv_locs[static_cast<std::int64_t>(group) * in.capacity + t] = block * in.shape.block_size + position % in.shape.block_size;
+    }
+    if (slot < n_real)
+      in.history[static_cast<std::int64_t>(in.sampling[slot].history_row) * in.shape.max_seq_len + position] = in.input_ids[t];
+  }
+}
+
+// One CTA per token; rows of 16-byte pieces.
+__global__ void embed_kernel(__nv_bfloat16* x, const __nv_bfloat16* table, int model_dim, int vocab_size, const std::int32_t* ids,
+                             const std::int32_t* n_rows) {
+  let_successor_start();
+  wait_for_predecessor();
+  const int t = blockIdx.x;
+  if (n_rows && t >= *n_rows) return;
+  const std::int32_t id = ids[t];
+  auto* to = reinterpret_cast<int4*>(x + static_cast<std::int64_t>(t) * model_dim);
+  const bool known = id >= 0 && id < vocab_size;
+  const auto* from = reinterpret_cast<const int4*>(table + static_cast<std::int64_t>(known ? id : 0) * model_dim);
+  for (int i = threadIdx.x; i < model_dim / 8; i += blockDim.x) to[i] = known ? from[i] : make_int4(0, 0, 0, 0);
+}
+
+}  // namespace
+
+void CudaOps::fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
+                           const InputShape& shape, int capacity) {
+  FetchRanges r{};
+  r.fixed_bytes = layout.block_tables + 4LL * shape.n_groups * shape.n_slots() * shape.table_width;
+  r.bias = layout.bias;
+  r.banned = layout.banned;
+  r.n_bias = layout.n_bias;
+  r.n_banned = layout.n_banned;
+  r.position_ids = layout.position_ids;
+  r.input_ids = layout.input_ids;
+  r.position_bytes = 4LL * capacity * shape.position_factor;
+  r.id_bytes = 4LL * capacity;
+  launch(stream_, 32, 256, 0, fetch_kernel, static_cast<char*>(to), static_cast<const char*>(from[0]), static_cast<const char*>(from[1]),
+         selector, r);
+}
+
+void CudaOps::derive_inputs(const StepInputs& in) {
+  const cuda::AttentionWork work = attention_work(in.capacity);
+  launch(stream_, (in.capacity + kDeriveThreads - 1) / kDeriveThreads, kDeriveThreads, 0, derive_kernel, in, work);
+}
+
+void CudaOps::embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) {
+  const auto& matrix = static_cast<const CudaPackedMatrix&>(table);
+  launch(stream_, x.shape[0], 128, 0, embed_kernel, x.as<__nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), x.shape[1],
+         matrix.rows(), in.input_ids, in.skip_padding ? in.n_tokens : nullptr);
+}
+
+}  // namespace monograph

@@ -1,0 +1,47 @@
+// Launching kernels with a programmatic edge to their predecessor, and the two device-side statements that belong to it.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include "device/cuda/handles.h"
+
+namespace monograph::cuda {
+
+/// Every kernel of a step calls this before its first read or write of anything the step changes; so completion is transitive
+/// along the chain. Weights and constant tables may be read before.
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets the successor's CTAs start; they wait above until this grid has finished and flushed.
+__device__ __forceinline__ void let_successor_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+template <typename... Parameters, typename... Arguments>
+void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+/// Raises a kernel's dynamic shared memory limit; outside captures, once per kernel.
+template <typename Kernel>
+void allow_shared(Kernel kernel, int bytes) {
+  if (bytes > 48 * 1024) CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+}
+
+}  // namespace monograph::cuda
