@@ -5,13 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <system_error>
 
+#include "base/json.h"
 #include "monograph/error.h"
 
 namespace monograph {
@@ -28,7 +27,7 @@ constexpr std::int64_t kMaxBucketFileBytes = 1 << 20;
   throw Error(ErrorCode::kInvalidArgument, message + knob + ": " + what, knob);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kMost = 80;  // an error is one line, whatever was given
   std::string shown;
   for (char c : text.substr(0, kMost)) shown.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
@@ -48,7 +47,7 @@ std::string shortest(double value) {
 bool parse_bool(const std::string& text, const std::string& knob) {
   if (text == "true" || text == "1" || text == "on") return true;
   if (text == "false" || text == "0" || text == "off") return false;
-  refuse(knob, quoted(text) + " is not one of true, false, 1, 0, on, off");
+  refuse(knob, in_quotes(text) + " is not one of true, false, 1, 0, on, off");
 }
 
 std::int64_t parse_int(const std::string& text, const std::string& knob, std::int64_t least, std::int64_t most,
@@ -57,9 +56,9 @@ std::int64_t parse_int(const std::string& text, const std::string& knob, std::in
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (stop != end || text.empty() || error == std::errc::invalid_argument)
-    refuse(knob, quoted(text) + " is not a whole number, expected " + range(least, most), reason);
+    refuse(knob, in_quotes(text) + " is not a whole number, expected " + range(least, most), reason);
   if (error == std::errc::result_out_of_range || value < least || value > most)
-    refuse(knob, quoted(text) + " is outside " + range(least, most), reason);
+    refuse(knob, in_quotes(text) + " is outside " + range(least, most), reason);
   return value;
 }
 
@@ -69,9 +68,9 @@ double parse_number(const std::string& text, const std::string& knob, double lea
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const std::string limits = shortest(least) + ".." + shortest(most);
   if (stop != end || text.empty() || error == std::errc::invalid_argument || std::isnan(value))
-    refuse(knob, quoted(text) + " is not a number, expected " + limits);
+    refuse(knob, in_quotes(text) + " is not a number, expected " + limits);
   if (error == std::errc::result_out_of_range || value < least || value > most)
-    refuse(knob, quoted(text) + " is outside " + limits);
+    refuse(knob, in_quotes(text) + " is outside " + limits);
   return value;
 }
 
@@ -85,7 +84,7 @@ std::int64_t parse_bytes(const std::string& text, const std::string& knob) {
   if (!unit.empty()) {
     const auto found = unit.size() == 1 ? kUnits.find(unit[0]) : std::string_view::npos;
     if (unit_at == 0 || found == std::string_view::npos)
-      refuse(knob, quoted(text) + " is not a size, expected bytes or a number with k, K, M, G or T");
+      refuse(knob, in_quotes(text) + " is not a size, expected bytes or a number with k, K, M, G or T");
     shift = 10 * (static_cast<int>(found) + 1);
   }
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() >> shift;
@@ -97,7 +96,7 @@ int parse_choice(const std::string& text, const std::string& knob, std::span<con
   if (found != choices.end()) return static_cast<int>(found - choices.begin());
   std::string all;
   for (auto choice : choices) all.append(all.empty() ? "" : ", ").append(choice);
-  refuse(knob, quoted(text) + " is not one of " + all);
+  refuse(knob, in_quotes(text) + " is not one of " + all);
 }
 
 namespace {
@@ -137,7 +136,7 @@ class BucketSet {
       refuse(knob_, "more than " + std::to_string(kMaxBuckets) + " buckets", kBadBuckets);
   }
   std::vector<int> take(const std::string& text) const {
-    if (buckets_.empty()) refuse(knob_, quoted(text) + " holds no bucket, expected 1..64 of them", kBadBuckets);
+    if (buckets_.empty()) refuse(knob_, in_quotes(text) + " holds no bucket, expected 1..64 of them", kBadBuckets);
     return {buckets_.begin(), buckets_.end()};
   }
 
@@ -148,13 +147,13 @@ class BucketSet {
 
 std::vector<int> buckets_of_range(const std::string& text, const std::string& knob) {
   const auto parts = split(text, ':');
-  if (parts.size() != 2) refuse(knob, quoted(text) + " is not a range, expected max:step", kBadBuckets);
+  if (parts.size() != 2) refuse(knob, in_quotes(text) + " is not a range, expected max:step", kBadBuckets);
   const auto most = parse_int(parts[0], knob, 1, kMaxBucket, kBadBuckets);
   const auto step = parse_int(parts[1], knob, 1, std::numeric_limits<int>::max(), kBadBuckets);
   const auto count = (most + step - 1) / step;
   if (count > kMaxBuckets)
     refuse(knob,
-           quoted(text) + " makes " + std::to_string(count) + " buckets, at most " + std::to_string(kMaxBuckets) +
+           in_quotes(text) + " makes " + std::to_string(count) + " buckets, at most " + std::to_string(kMaxBuckets) +
                " are allowed",
            kBadBuckets);
   std::vector<int> buckets;
@@ -197,16 +196,9 @@ namespace {
 /// Offset of the first byte that is not part of valid UTF-8, or of a NUL, which no text file has; npos if all is well.
 std::size_t first_bad_byte(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead == 0) return i;
-    const int n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    if (n == 0 || i + n > text.size()) return i;
-    for (int k = 1; k < n; ++k)
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return i;
-    const auto second = n > 1 ? static_cast<unsigned char>(text[i + 1]) : 0;
-    const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-    if (overlong || (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f)) return i;
-    i += n;
+    const int n = text[i] == '\0' ? 0 : utf8_length(text, i);
+    if (n == 0) return i;
+    i += static_cast<std::size_t>(n);
   }
   return std::string_view::npos;
 }
@@ -214,7 +206,7 @@ std::size_t first_bad_byte(std::string_view text) {
 }  // namespace
 
 std::string read_text_file(const std::string& path, const std::string& knob, std::int64_t max_bytes) {
-  const auto cannot = [&](const std::string& cause) { refuse(knob, "cannot read " + quoted(path) + ": " + cause); };
+  const auto cannot = [&](const std::string& cause) { refuse(knob, "cannot read " + in_quotes(path) + ": " + cause); };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) cannot(std::generic_category().message(errno));
   std::string text;

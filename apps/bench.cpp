@@ -1,0 +1,312 @@
+// `bench`: times of the forward, eager and replayed, and of requests through the library.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "bench_report.h"
+#include "commands.h"
+#include "console.h"
+#include "graph/ladder.h"
+#include "lane.h"
+#include "monograph/engine.h"
+#include "monograph/error.h"
+
+namespace monograph::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double us_between(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double, std::micro>(b - a).count();
+}
+
+/// Microseconds of each of n runs, after one that warms up.
+std::vector<double> measure(int n, const std::function<void()>& work) {
+  std::vector<double> samples;
+  for (int i = -1; i < n; ++i) {
+    const auto start = Clock::now();
+    work();
+    if (i >= 0) samples.push_back(us_between(start, Clock::now()));
+  }
+  return samples;
+}
+
+/// What every row starts with, named as llama-bench names it where it has the same thing.
+BenchRow row_head(const EngineConfig& config, const Lane& lane) {
+  BenchRow row;
+  row["model"] = std::filesystem::path(config.model).filename().string();
+  row["size_mib"] = static_cast<double>(lane.files().file_bytes()) / (1 << 20);
+  row["backend"] = lane.device();
+  row["type"] = config.activation_dtype == ActivationType::kFloat32 ? "float32" : "bfloat16";
+  return row;
+}
+
+std::vector<TokenId> random_prompt(int n_tokens, int vocab_size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> ids(static_cast<std::size_t>(n_tokens));
+  for (auto& id : ids) id = static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size));
+  return ids;
+}
+
+/// Greedy, to exactly n tokens, from token ids: no tokenizer in the times.
+Request request_of(std::vector<TokenId> prompt, int n_tokens) {
+  Request request;
+  request.prompt_ids = std::move(prompt);
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = n_tokens;
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
+struct Timing {
+  double ttft_us = 0;
+  std::vector<double> itl_us;  ///< Between tokens.
+  double total_us = 0;
+  bool failed = false;
+  int n_tokens() const { return static_cast<int>(itl_us.size()) + 1; }
+};
+
+Timing time_request(Engine& engine, Request request) {
+  const auto start = Clock::now();
+  auto last = start;
+  Timing timing;
+  ResponseStream stream = engine.submit(std::move(request));
+  bool first = true;
+  while (const auto event = stream.next()) {
+    const auto now = Clock::now();
+    if (event->token.finish == FinishReason::kError) timing.failed = true;
+    if (!event->token.token) continue;
+    if (std::exchange(first, false))
+      timing.ttft_us = us_between(start, now);
+    else
+      timing.itl_us.push_back(us_between(last, now));
+    last = now;
+  }
+  timing.total_us = us_between(start, last);
+  return timing;
+}
+
+/// Runs the requests, at most `concurrency` at once.
+std::vector<Timing> time_requests(Engine& engine, std::vector<Request> requests, int concurrency) {
+  std::vector<Timing> timings(requests.size());
+  std::atomic<std::size_t> next{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < concurrency; ++i)
+    clients.emplace_back([&] {
+      for (std::size_t at; (at = next++) < requests.size();) {
+        try {
+          timings[at] = time_request(engine, std::move(requests[at]));
+        } catch (const Error&) {
+          timings[at].failed = true;
+        }
+      }
+    });
+  clients.clear();
+  return timings;
+}
+
+std::unique_ptr<Engine> load_engine(EngineConfig config, const Settings& settings) {
+  Console console(settings.log_level, LogLevel::kWarning);
+  config.enable_prefix_cache = false;  // a repeated prompt is to be computed again
+  auto engine = Engine::load(config, console.engine_sink());
+  console.clear();
+  return engine;
+}
+
+Log quiet_log(const Settings& settings) { return Log(stderr_sink(settings.log_level.value_or(LogLevel::kWarning))); }
+
+std::vector<int> prompt_lengths(const Settings& settings, int most) {
+  std::vector<int> lengths = settings.bench.prompt_lengths;
+  if (lengths.empty())
+    for (int n : {16, 64, 128, 256, 512, 1024, 2048})
+      if (n <= most) lengths.push_back(n);
+  for (int n : lengths)
+    if (n > most)
+      throw Error(ErrorCode::kInvalidArgument,
+                  "--prompt-lengths: " + std::to_string(n) + " is above the " + std::to_string(most) +
+                      " tokens that one step can hold and leave room for one more in the context");
+  return lengths;
+}
+
+/// Library first, lane afterwards, so that the model is held once.
+std::map<int, std::vector<double>> library_ttft(const Settings& settings, const std::vector<int>& lengths) {
+  const auto engine = load_engine(settings.engine, settings);
+  std::map<int, std::vector<double>> ttft;
+  for (int n : lengths) {
+    const auto prompt = random_prompt(n, engine->info().vocab_size, 1);
+    for (int i = -1; i < settings.bench.repetitions; ++i) {
+      const Timing timing = time_request(*engine, request_of(prompt, 1));
+      if (timing.failed) throw Error(ErrorCode::kInternal, "a request of " + std::to_string(n) + " tokens failed");
+      if (i >= 0) ttft[n].push_back(timing.ttft_us);
+    }
+  }
+  engine->stop(std::chrono::milliseconds(0));
+  return ttft;
+}
+
+std::vector<BenchRow> bench_prefill(const Settings& settings) {
+  std::vector<int> lengths;
+  {
+    const auto files = open_model(settings.engine.model);
+    const int context = settings.engine.max_seq_len.value_or(std::min(files->config().max_position, 8192));
+    lengths = prompt_lengths(settings, std::min(context - 1, settings.engine.chunk_size.value_or(2048)));
+  }
+  const auto ttft = library_ttft(settings, lengths);
+  Lane lane(settings.engine, 1, quiet_log(settings));
+  std::vector<BenchRow> rows;
+  for (int n : lengths) {
+    const Batch batch = lane.batch(1, n, 0, true);
+    StepResult last;
+    const auto replays = measure(settings.bench.repetitions, [&] { last = lane.runner().run(batch); });
+    const auto eager = measure(settings.bench.repetitions, [&] { lane.runner().run_eager(batch); });
+    const Stats graph = stats_of(replays);
+    BenchRow row = row_head(settings.engine, lane);
+    row["test"] = "pp" + std::to_string(n);
+    row["n_prompt"] = n;
+    row["bucket"] = last.bucket;
+    row["status"] = to_string(last.status);
+    row["eager_us"] = stats_of(eager).median;
+    row["graph_us"] = graph.median;
+    row["ttft_us"] = stats_of(ttft.at(n)).median;
+    row["host_us"] = stats_of(ttft.at(n)).median - graph.median;  // queue, scheduling, channel: TTFT beyond the forward
+    row["avg_ts"] = n * 1e6 / graph.mean;
+    row["stddev_ts"] = n * 1e6 / graph.mean * (graph.stddev / graph.mean);
+    row["samples_us"] = replays;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<BenchRow> bench_decode(const Settings& settings) {
+  constexpr int kContext = 128;
+  const int most = *std::max_element(settings.bench.batch_sizes.begin(), settings.bench.batch_sizes.end());
+  if (most > settings.engine.max_seqs)
+    throw Error(ErrorCode::kInvalidArgument, "--batch-sizes: " + std::to_string(most) + " is above --max-seqs " +
+                                                 std::to_string(settings.engine.max_seqs));
+  Lane lane(settings.engine, most, quiet_log(settings));
+  const int context = std::min(kContext, lane.max_seq_len() - 1);
+  std::vector<BenchRow> rows;
+  for (int n : settings.bench.batch_sizes) {
+    const Batch batch = lane.batch(n, 1, context, false);
+    const int steps = settings.bench.repetitions * 8;  // a step is short
+    StepResult last;
+    const auto replays = measure(steps, [&] { last = lane.runner().run(batch); });
+    const auto eager = measure(steps, [&] { lane.runner().run_eager(batch); });
+    const Stats graph = stats_of(replays);
+    BenchRow row = row_head(settings.engine, lane);
+    row["test"] = "tg1 x " + std::to_string(n) + " @ d" + std::to_string(context);
+    row["n_seqs"] = n;
+    row["bucket"] = last.bucket;
+    row["replayed"] = last.replayed;
+    row["eager_us"] = stats_of(eager).median;
+    row["graph_us"] = graph.median;
+    row["avg_ts"] = n * 1e6 / graph.mean;
+    row["stddev_ts"] = n * 1e6 / graph.mean * (graph.stddev / graph.mean);
+    row["samples_us"] = replays;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Keys as other serving benchmarks name them, in milliseconds.
+void add_latency(BenchRow& row, const std::string& name, const std::vector<double>& samples_us) {
+  const Stats s = stats_of(samples_us);
+  row["mean_" + name + "_ms"] = s.mean / 1000;
+  row["median_" + name + "_ms"] = s.median / 1000;
+  row["p99_" + name + "_ms"] = s.p99 / 1000;
+}
+
+std::vector<BenchRow> bench_serve(const Settings& settings) {
+  const BenchSettings& b = settings.bench;
+  const auto engine = load_engine(settings.engine, settings);
+  const int prompt_tokens = b.prompt_lengths.empty() ? 128 : b.prompt_lengths[0];
+  const auto requests = [&](int n, unsigned seed) {
+    std::vector<Request> all;
+    for (int i = 0; i < n; ++i)
+      all.push_back(request_of(random_prompt(prompt_tokens, engine->info().vocab_size, seed + static_cast<unsigned>(i)),
+                               b.output_tokens));
+    return all;
+  };
+  time_requests(*engine, requests(1, 1u << 31), 1);
+  const auto start = Clock::now();
+  const auto timings = time_requests(*engine, requests(b.n_prompts, 1), b.concurrency);
+  const double seconds = us_between(start, Clock::now()) / 1e6;
+
+  std::vector<double> ttft, itl, tpot, e2el;
+  int completed = 0, output = 0;
+  for (const auto& t : timings) {
+    if (t.failed) continue;
+    ++completed;
+    output += t.n_tokens();
+    ttft.push_back(t.ttft_us);
+    e2el.push_back(t.total_us);
+    itl.insert(itl.end(), t.itl_us.begin(), t.itl_us.end());
+    if (t.n_tokens() > 1) tpot.push_back((t.total_us - t.ttft_us) / (t.n_tokens() - 1));
+  }
+  BenchRow row;
+  row["model"] = std::filesystem::path(settings.engine.model).filename().string();
+  row["input_len"] = prompt_tokens;
+  row["max_concurrency"] = b.concurrency;
+  row["completed"] = completed;
+  row["failed"] = static_cast<int>(timings.size()) - completed;
+  row["duration"] = seconds;
+  row["total_input"] = completed * prompt_tokens;
+  row["total_output"] = output;
+  row["request_throughput"] = completed / seconds;
+  row["output_throughput"] = output / seconds;
+  row["total_token_throughput"] = (output + completed * prompt_tokens) / seconds;
+  add_latency(row, "ttft", ttft);
+  add_latency(row, "tpot", tpot);
+  add_latency(row, "itl", itl);
+  add_latency(row, "e2el", e2el);
+  engine->stop(std::chrono::milliseconds(0));
+  return {row};
+}
+
+std::vector<BenchRow> bench_startup(const Settings& settings) {
+  std::vector<double> load, first;
+  for (int i = 0; i < settings.bench.repetitions; ++i) {
+    const auto start = Clock::now();
+    const auto engine = load_engine(settings.engine, settings);
+    load.push_back(us_between(start, Clock::now()));
+    time_request(*engine, request_of(random_prompt(16, engine->info().vocab_size, 1), 1));
+    first.push_back(us_between(start, Clock::now()));
+    engine->stop(std::chrono::milliseconds(0));
+  }
+  BenchRow row;
+  row["model"] = std::filesystem::path(settings.engine.model).filename().string();
+  row["repetitions"] = settings.bench.repetitions;
+  row["first_load_us"] = load[0];  // the file may not have been in memory yet
+  row["load_us"] = stats_of(load).median;
+  row["load_to_first_token_us"] = stats_of(first).median;
+  row["samples_us"] = first;
+  return {row};
+}
+
+}  // namespace
+
+int bench(const Settings& settings, const std::string& what, StopSignals& signals) {
+  signals.end_after(std::chrono::milliseconds(1), kExitInterrupted);  // nothing to finish
+  std::vector<BenchRow> rows;
+  if (what == "prefill")
+    rows = bench_prefill(settings);
+  else if (what == "decode")
+    rows = bench_decode(settings);
+  else if (what == "serve")
+    rows = bench_serve(settings);
+  else if (what == "startup")
+    rows = bench_startup(settings);
+  else
+    throw Error(ErrorCode::kInvalidArgument, "bench: expected one of prefill, decode, serve, startup");
+  std::fputs(report(rows, settings.bench.output).c_str(), stdout);
+  return kExitOk;
+}
+
+}  // namespace monograph::app
