@@ -43,6 +43,7 @@ struct EngineConfig {
 
   std::string chat_template;  ///< --chat-template FILE's text; empty: the model's own.
   std::string step_log;       ///< --step-log FILE: one JSON line per step ("-": stderr).
+  bool audit = false;         ///< Check every KV block after every round; for tests.
 };
 
 }  // namespace monograph

@@ -281,6 +281,15 @@ std::vector<Delivery> Scheduler::fail(const StepPlan& step, const std::string& w
   return deliveries;
 }
 
+std::vector<Delivery> Scheduler::end_waiting(FinishReason reason, const std::string& why) {
+  std::vector<Sequence*> never_ran;
+  for (const auto& sequence : waiting_)
+    if (!sequence->admitted) never_ran.push_back(sequence.get());
+  std::vector<Delivery> deliveries;
+  for (Sequence* sequence : never_ran) deliveries.push_back(end(*sequence, reason, why));
+  return deliveries;
+}
+
 std::vector<Delivery> Scheduler::end_all(FinishReason reason, const std::string& why) {
   std::vector<Delivery> deliveries;
   while (!running_.empty()) deliveries.push_back(end(*running_.back(), reason, why));

@@ -81,6 +81,8 @@ class Scheduler {
   std::vector<Delivery> commit(const StepPlan& step, const StepResult& result, TimePoint now);
   /// The step threw: its sequences end, nothing it wrote is shared.
   std::vector<Delivery> fail(const StepPlan& step, const std::string& why);
+  /// Ends what was never admitted.
+  std::vector<Delivery> end_waiting(FinishReason reason, const std::string& why);
   /// Ends everything that runs or waits.
   std::vector<Delivery> end_all(FinishReason reason, const std::string& why);
 

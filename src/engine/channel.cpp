@@ -1,0 +1,98 @@
+#include "engine/channel.h"
+
+#include "base/check.h"
+#include "monograph/error.h"
+
+namespace monograph {
+
+void Channel::push(TokenEvent event) {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  arrived_.notify_one();
+  const std::lock_guard lock(notifier_mutex_);
+  if (notify_) notify_();
+}
+
+TokenEvent Channel::pop() {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [&] { return !events_.empty(); });
+  TokenEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+std::optional<TokenEvent> Channel::try_pop() {
+  const std::lock_guard lock(mutex_);
+  if (events_.empty()) return std::nullopt;
+  TokenEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void Channel::set_notifier(std::function<void()> notify) {
+  const std::lock_guard lock(notifier_mutex_);
+  notify_ = std::move(notify);
+  if (!notify_) return;
+  bool waiting;
+  {
+    const std::lock_guard events_lock(mutex_);
+    waiting = !events_.empty();
+  }
+  if (waiting) notify_();
+}
+
+void Inbox::push(std::vector<std::unique_ptr<Sequence>> sequences) {
+  const int n = static_cast<int>(sequences.size());
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) throw Error(ErrorCode::kUnavailable, why_closed_);
+    if (n_waiting_ + n > capacity_)
+      throw Error(ErrorCode::kTryLater, "the queue is full: " + std::to_string(n_waiting_) + " sequences wait, " +
+                                            std::to_string(n) + " more would pass --max-queue " +
+                                            std::to_string(capacity_) + "; try again later");
+    n_waiting_ += n;
+    for (auto& sequence : sequences) arrived_.push_back(std::move(sequence));
+  }
+  changed_.notify_one();
+}
+
+std::vector<std::unique_ptr<Sequence>> Inbox::take(bool wait) {
+  std::unique_lock lock(mutex_);
+  if (wait) changed_.wait(lock, [&] { return !arrived_.empty() || closed_; });
+  return std::exchange(arrived_, {});
+}
+
+void Inbox::leave(int n) {
+  const std::lock_guard lock(mutex_);
+  n_waiting_ -= n;
+  CHECK(n_waiting_ >= 0);
+}
+
+void Inbox::close(std::string why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) why_closed_ = std::move(why);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool Inbox::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+int Inbox::n_waiting() const {
+  const std::lock_guard lock(mutex_);
+  return n_waiting_;
+}
+
+std::optional<TimePoint> Inbox::oldest() const {
+  const std::lock_guard lock(mutex_);
+  if (arrived_.empty()) return std::nullopt;
+  return arrived_.front()->submitted;
+}
+
+}  // namespace monograph

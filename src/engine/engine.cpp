@@ -1,0 +1,309 @@
+// The facade: builds everything below in order, takes requests on the caller's thread, hands ids to the loop.
+#include "monograph/engine.h"
+
+#include <algorithm>
+#include <random>
+
+#include "engine/loop.h"
+#include "engine/memory_plan.h"
+#include "engine/request_check.h"
+#include "engine/response.h"
+#include "engine/text_parts.h"
+#include "model/model.h"
+#include "ops/backend.h"
+
+namespace monograph {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Error no_tokenizer() { return Error(ErrorCode::kUnsupported, "the model has no tokenizer; use token ids"); }
+
+SlotSampling slot_sampling(const SamplingParams& s, std::uint64_t seed) {
+  SlotSampling slot;
+  slot.temperature = s.temperature < 1e-5f ? 0.0f : s.temperature;
+  slot.top_p = s.top_p;
+  slot.min_p = s.min_p;
+  slot.repetition_penalty = s.repetition_penalty;
+  slot.presence_penalty = s.presence_penalty;
+  slot.frequency_penalty = s.frequency_penalty;
+  slot.top_k = std::max(s.top_k, 0);
+  slot.seed = seed;
+  slot.n_logprobs = s.logprobs;
+  return slot;
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
+
+class EngineImpl : public Engine {
+ public:
+  EngineImpl(const EngineConfig& config, Log log, const std::function<bool()>& cancelled);
+
+  ResponseStream submit(Request request) override;
+
+  const ModelInfo& info() const override { return info_; }
+  std::vector<TokenId> tokenize(std::string_view text, bool add_special, bool parse_special) const override {
+    return tokenizer().encode(text, {.add_special = add_special, .parse_special = parse_special});
+  }
+  std::vector<TokenId> tokenize_chat(const std::string& chat) const override { return this->chat().encode(chat); }
+  std::string detokenize(std::span<const TokenId> ids) const override {
+    return to_valid_utf8(tokenizer().decode(ids, /*with_special=*/true));
+  }
+  std::string token_text(TokenId id) const override { return tokenizer().token_bytes(id, /*with_special=*/true); }
+  std::string render_chat(const std::string& chat) const override { return this->chat().render(chat); }
+  SamplingParams default_sampling() const override { return text_.defaults; }
+
+  std::string metrics() const override { return metrics_->render(); }
+  double seconds_since_heartbeat() const override { return loop_->seconds_since_heartbeat(); }
+  void stop(std::chrono::milliseconds deadline) override { loop_->stop(deadline); }
+
+ private:
+  void load(const EngineConfig& config, const std::function<bool()>& cancelled);
+  void build_runner(const EngineConfig& config);
+  void start_loop(const EngineConfig& config);
+  void log_budget() const;
+
+  ResponseStream accept(Request request, TimePoint submitted);
+  std::vector<TokenId> prompt_ids(Request& request) const;
+  void check_size(const Request& request, int prompt_len, int max_tokens) const;
+  std::unique_ptr<Sequence> make_sequence(const Request& request, const std::vector<TokenId>& ids, int max_tokens,
+                                          std::uint64_t seed) const;
+
+  const Tokenizer& tokenizer() const {
+    if (!text_.tokenizer) throw no_tokenizer();
+    return *text_.tokenizer;
+  }
+  const ChatPrompt& chat() const {
+    if (!text_.chat)
+      throw Error(ErrorCode::kInvalidArgument, "the model has no chat template (see --chat-template)", "messages");
+    return *text_.chat;
+  }
+
+  // Built from top to bottom, released from bottom to top: thread, graphs, scratch, cache, model, device (S-30).
+  Log log_;
+  ModelInfo info_;
+  ResolvedConfig resolved_;
+  TextParts text_;
+  RequestLimits limits_;
+  Backend backend_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<KvCache> kv_;
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Metrics> metrics_;
+  int capacity_ = 0;  ///< Blocks that requests can have; does not change.
+  std::atomic<std::int64_t> n_requests_{0};
+  std::unique_ptr<Loop> loop_;
+};
+
+EngineImpl::EngineImpl(const EngineConfig& config, Log log, const std::function<bool()>& cancelled)
+    : log_(std::move(log)) {
+  const auto check_cancelled = [&] {
+    if (cancelled && cancelled()) throw Error(ErrorCode::kCancelled, "loading was cancelled");
+  };
+  load(config, cancelled);
+  check_cancelled();
+  build_runner(config);
+  check_cancelled();
+  start_loop(config);
+}
+
+void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& cancelled) {
+  if (config.load_format != "auto")
+    throw Error(ErrorCode::kUnsupported, "--load-format " + config.load_format + ": this build offers auto",
+                "load-format");
+  const auto files = open_model(config.model);
+  resolved_ = resolve_config(config, files->config());
+  for (const std::string& warning : resolved_.warnings) log_.warning(warning);
+  log_.info("model " + resolved_.model_name + ": " + files->summary());
+  text_ = load_text_parts(*files, config.chat_template, log_);
+  BackendOptions options{
+      .device = config.device,
+      .activation_dtype = config.activation_dtype == ActivationType::kBFloat16 ? DType::kBF16 : DType::kF32,
+      .threads = config.threads,
+      .pin_threads = config.pin_threads,
+      .cpu_target = config.cpu_target,
+      .allow_untested_gpu = config.allow_untested_gpu};
+  backend_ = make_backend(options, log_);
+  int last_tenth = 0;
+  model_ = load_model(*files, backend_, resolved_.max_seq_len, [&](std::int64_t done, std::int64_t total) {
+    if (cancelled && cancelled()) throw Error(ErrorCode::kCancelled, "loading was cancelled");
+    const int tenth = total > 0 ? static_cast<int>(10 * done / total) : 10;
+    if (tenth > last_tenth) log_.info("loading weights: " + std::to_string(10 * tenth) + " %");
+    last_tenth = std::max(last_tenth, tenth);
+  });
+  limits_ = {.vocab_size = model_->config().vocab_size,
+             .max_seq_len = resolved_.max_seq_len,
+             .has_tokenizer = text_.tokenizer != nullptr,
+             .has_chat_template = text_.chat != nullptr};
+  info_ = {.name = resolved_.model_name,
+           .summary = files->summary(),
+           .vocab_size = limits_.vocab_size,
+           .max_seq_len = limits_.max_seq_len,
+           .has_tokenizer = limits_.has_tokenizer,
+           .has_chat_template = limits_.has_chat_template,
+           .sampling_defaults = text_.defaults_json};
+}
+
+void EngineImpl::build_runner(const EngineConfig& config) {
+  const ModelConfig& m = model_->config();
+  const KvCacheShape shape{.n_layers = m.n_layers,
+                           .n_kv_heads = m.n_kv_heads,
+                           .head_dim = m.head_dim,
+                           .block_size = resolved_.block_size,
+                           .dtype = backend_.ops->activation_dtype()};
+  const KvPlan plan = plan_kv(config, resolved_, shape, backend_.device->available_bytes());
+  kv_ = std::make_unique<KvCache>(*backend_.device, shape, plan.n_blocks);
+  pool_ = std::make_unique<BlockPool>(plan.n_blocks);
+  std::vector<std::vector<std::int32_t>> scratch;
+  if (resolved_.n_scratch_blocks > 0)
+    if (auto blocks = pool_->reserve(resolved_.n_scratch_blocks)) scratch.push_back(std::move(*blocks));
+  capacity_ = pool_->capacity();
+  RunnerConfig runner{.enable_graphs = resolved_.graphs,
+                      .enable_prefill_graphs = resolved_.prefill_graphs,
+                      .prefill_buckets = resolved_.prefill_buckets,
+                      .decode_buckets = resolved_.decode_buckets,
+                      .max_rows = resolved_.max_rows,
+                      .max_seqs = resolved_.max_seqs,
+                      .max_seq_len = resolved_.max_seq_len,
+                      .max_eager_tokens = resolved_.chunked_prefill ? resolved_.chunk_size : resolved_.max_seq_len,
+                      .sampled_vocab = text_.tokenizer ? std::min(text_.tokenizer->vocab_size(), m.vocab_size) : 0,
+                      .block_size = resolved_.block_size,
+                      .skip_padding = config.skip_padding,
+                      .strict = config.strict_cuda_graph,
+                      .policy = config.prefill_graph_policy};
+  runner_ = make_runner(runner, *model_, backend_, kv_->layers(), std::move(scratch), log_);
+  log_budget();
+}
+
+void EngineImpl::log_budget() const {
+  std::int64_t graph_bytes = 0;
+  int n_decode = 0, n_extend = 0;
+  for (const auto& capture : runner_->stats().captures) {
+    graph_bytes += capture.bytes;
+    ++(capture.family == "decode" ? n_decode : n_extend);
+  }
+  const std::int64_t block = kv_->shape().bytes_per_block();
+  const auto tokens = static_cast<std::int64_t>(capacity_) * resolved_.block_size;
+  log_.info("memory: weights " + human_bytes(model_->weight_bytes()) + ", activations, logits and staging " +
+            human_bytes(runner_->fixed_bytes()) + ", graphs " + human_bytes(graph_bytes) + " (" +
+            std::to_string(n_extend) + " extend, " + std::to_string(n_decode) + " decode), scratch " +
+            human_bytes(block * resolved_.n_scratch_blocks) + ", KV pool " + human_bytes(block * capacity_) + " (" +
+            std::to_string(capacity_) + " blocks, " + std::to_string(tokens) + " tokens)");
+}
+
+void EngineImpl::start_loop(const EngineConfig& config) {
+  metrics_ = std::make_unique<Metrics>(resolved_.model_name, resolved_.block_size);
+  LoopConfig loop{.scheduler = {.chunk_size = resolved_.chunk_size,
+                                .chunked_prefill = resolved_.chunked_prefill,
+                                .max_rows = resolved_.max_rows,
+                                .max_seqs = resolved_.max_seqs,
+                                .block_size = resolved_.block_size,
+                                .prefix_cache = resolved_.prefix_cache,
+                                .vocab_size = limits_.vocab_size},
+                  .max_queue = resolved_.max_queue,
+                  .position_factor = model_->config().position_factor,
+                  .audit = config.audit,
+                  .step_log = config.step_log};
+  loop_ = std::make_unique<Loop>(std::move(loop), *runner_, *pool_, *metrics_, log_);
+}
+
+ResponseStream EngineImpl::submit(Request request) {
+  const TimePoint submitted = Clock::now();
+  try {
+    return accept(std::move(request), submitted);
+  } catch (const Error& e) {
+    metrics_->count_refused(e.code() == ErrorCode::kTryLater);
+    throw;
+  }
+}
+
+ResponseStream EngineImpl::accept(Request request, TimePoint submitted) {
+  check_request(request, limits_);
+  std::vector<TokenId> ids = prompt_ids(request);
+  check_prompt_ids(ids, request.chat ? "messages" : "prompt", limits_);
+  const int prompt_len = static_cast<int>(ids.size());
+  const int max_tokens = std::min(request.sampling.max_tokens, limits_.max_seq_len - prompt_len);
+  check_size(request, prompt_len, max_tokens);
+  const std::uint64_t seed = request.sampling.seed.value_or(random_seed());
+  if (request.id.empty()) request.id = "request-" + std::to_string(++n_requests_);
+
+  auto state = std::make_shared<RequestState>(request.n);
+  auto channel = std::make_shared<Channel>();
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (int i = 0; i < request.n; ++i) {
+    auto sequence = make_sequence(request, ids, max_tokens, seed + static_cast<std::uint64_t>(i));
+    sequence->index = i;
+    sequence->request = state;
+    sequence->channel = channel;
+    sequence->submitted = submitted;
+    if (request.deadline) sequence->deadline = submitted + *request.deadline;
+    sequences.push_back(std::move(sequence));
+  }
+  auto response = std::make_unique<Response>(request.id, std::move(ids), seed, request.sampling, request.n,
+                                             text_.tokenizer, channel, state);
+  loop_->submit(std::move(sequences));
+  return ResponseStream(std::move(response));
+}
+
+std::vector<TokenId> EngineImpl::prompt_ids(Request& request) const {
+  if (request.chat) return chat().encode(*request.chat);
+  if (request.prompt) return tokenizer().encode(*request.prompt);
+  return std::move(request.prompt_ids);
+}
+
+/// What depends on the prompt's length.
+void EngineImpl::check_size(const Request& request, int prompt_len, int max_tokens) const {
+  const int needed = (prompt_len + max_tokens - 1 + resolved_.block_size - 1) / resolved_.block_size;
+  if (needed > capacity_)
+    throw Error(ErrorCode::kInvalidArgument,
+                "prompt of " + std::to_string(prompt_len) + " tokens and " + std::to_string(max_tokens) +
+                    " output tokens need " + std::to_string(needed) + " KV blocks, the cache has " +
+                    std::to_string(capacity_),
+                "max_tokens");
+  if (request.n > resolved_.max_queue)
+    throw Error(ErrorCode::kInvalidArgument,
+                "n " + std::to_string(request.n) + ": the queue holds " + std::to_string(resolved_.max_queue), "n");
+  const int factor = model_->config().position_factor;
+  if (factor > 0 && request.position_ids &&
+      static_cast<std::int64_t>(request.position_ids->size()) != static_cast<std::int64_t>(prompt_len) * factor)
+    throw Error(ErrorCode::kInvalidArgument,
+                "position_ids has " + std::to_string(request.position_ids->size()) + " values, expected " +
+                    std::to_string(prompt_len) + " x " + std::to_string(factor),
+                "position_ids");
+}
+
+std::unique_ptr<Sequence> EngineImpl::make_sequence(const Request& request, const std::vector<TokenId>& ids,
+                                                    int max_tokens, std::uint64_t seed) const {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->request_id = request.id;
+  sequence->tokens.reserve(ids.size() + static_cast<std::size_t>(max_tokens));
+  sequence->tokens = ids;
+  sequence->prompt_len = static_cast<int>(ids.size());
+  sequence->sampling = slot_sampling(request.sampling, seed);
+  for (const auto& [id, value] : request.sampling.logit_bias) sequence->bias.push_back({id, value});
+  sequence->end_ids = request.sampling.stop_token_ids;
+  if (!request.sampling.ignore_eos)
+    sequence->end_ids.insert(sequence->end_ids.end(), text_.end_of_generation.begin(), text_.end_of_generation.end());
+  std::ranges::sort(sequence->end_ids);
+  sequence->end_ids.erase(std::unique(sequence->end_ids.begin(), sequence->end_ids.end()), sequence->end_ids.end());
+  sequence->min_tokens = request.sampling.min_tokens;
+  sequence->max_tokens = max_tokens;
+  sequence->salt = request.cache_salt;
+  if (request.position_ids && model_->config().position_factor > 0) sequence->position_ids = *request.position_ids;
+  return sequence;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::load(const EngineConfig& config, std::function<void(int level, std::string_view)> log,
+                                     std::function<bool()> cancelled) {
+  LogSink sink;
+  if (log) sink = [log = std::move(log)](LogLevel level, std::string_view line) { log(static_cast<int>(level), line); };
+  return std::make_unique<EngineImpl>(config, Log(std::move(sink)), cancelled);
+}
+
+}  // namespace monograph

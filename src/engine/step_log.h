@@ -1,0 +1,38 @@
+// One JSON line per step: what ran together, in which bucket, and whose blocks came back.
+#pragma once
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "graph/batch.h"
+
+namespace monograph {
+
+class StepLog {
+ public:
+  /// "": no log; "-": stderr. Throws Error(kInvalidArgument) naming --step-log if the file cannot be opened.
+  explicit StepLog(const std::string& path);
+  bool enabled() const { return file_ != nullptr; }
+
+  /// The rows as planned; call before the step is committed, which changes their sequences.
+  std::string rows(const StepPlan& step) const;
+  /// {"step":7,"round":5,"R":2,"T":17,"bucket":32,"replayed":true,"status":"replayed","us":812,"rows":[...],"freed":[]}.
+  /// `failure` replaces the outcome of a step that threw. Lines that cannot be written are dropped.
+  void step(std::int64_t round, const StepPlan& step, const std::string& rows, const StepResult& result,
+            const std::string& failure, double us, const std::vector<std::string>& freed);
+  /// Blocks that came back without a step: {"step":7,"round":6,"R":0,"T":0,"freed":["a#0"]}.
+  void freed_only(std::int64_t round, std::int64_t last_step, const std::vector<std::string>& freed);
+
+ private:
+  void write(std::string line);
+  struct Closer {
+    void operator()(std::FILE* file) const {
+      if (file != stderr) std::fclose(file);
+    }
+  };
+  std::unique_ptr<std::FILE, Closer> file_;
+};
+
+}  // namespace monograph
