@@ -33,7 +33,8 @@ std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, M
     rows += part.rows;
   }
   if (cols % 64 != 0)
-    throw Error(ErrorCode::kUnsupported, "a matrix of " + std::to_string(cols) + " columns: the GPU kernels need a multiple of 64");
+    throw Error(ErrorCode::kUnsupported,
+                "a matrix of " + std::to_string(cols) + " columns: the GPU kernels need a multiple of 64");
   std::vector<std::uint16_t> packed(static_cast<std::size_t>(rows) * cols);
   std::vector<float> values(cols);
   int first = 0;
@@ -42,7 +43,8 @@ std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, M
     const std::int64_t bytes = row_bytes(part.dtype, cols);
     for (int row = 0; row < part.rows; ++row) {
       const int from = part.row_order.empty() ? row : part.row_order[row];
-      dequantise(part.dtype, part.bytes.subspan(static_cast<std::size_t>(from * bytes), static_cast<std::size_t>(bytes)), values);
+      dequantise(part.dtype,
+                 part.bytes.subspan(static_cast<std::size_t>(from * bytes), static_cast<std::size_t>(bytes)), values);
       // Gate and up rows alternate, so that one thread of the product holds both halves of an output.
       const int to = role == MatrixRole::kGateUp ? 2 * row + static_cast<int>(p) : first + row;
       for (int k = 0; k < cols; ++k) packed[static_cast<std::size_t>(to) * cols + k] = to_bf16(values[k]).bits;

@@ -31,29 +31,26 @@ class CudaOps : public Ops {
                     const InputShape& shape, int capacity) override;
   void derive_inputs(const StepInputs& in) override;
   void embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) override;
-  void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope, float norm_eps,
-                   const StepInputs& in) override;
+  void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
+                   float norm_eps, const StepInputs& in) override;
   void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) override;
   void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) override;
   void gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& w,
                 const StepInputs& in) override;
-  void head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& head,
-                   const StepInputs& in) override;
+  void head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps,
+                   const PackedMatrix& head, const StepInputs& in) override;
   void sample(SampledRow* out, View<const float, 2> logits, int n_vocab, const StepInputs& in) override;
 
  private:
-  /// xn[t] = rms_norm(x[t]) for the real rows (or those of sample_rows), into normed_.
-  void norm(Tensor<2> x, View<const float, 1> weight, float eps, const std::int32_t* rows, const std::int32_t* n_rows, int max_rows);
-
   cuda::AttentionWork attention_work(int capacity) const;
 
   CudaDevice& device_;
   cudaStream_t stream_;
-  Buffer normed_;      // bf16 [max tokens, E]
-  Buffer qkv_;         // float32 [max tokens, (H + 2K) D]
-  Buffer work_;        // int32: attention work list
-  Buffer processed_;   // float32 [max rows, V]: logits after bias and penalties
-  Buffer counts_;      // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
+  Buffer normed_;     // bf16 [max tokens, E]
+  Buffer qkv_;        // float32 [max tokens, (H + 2K) D]
+  Buffer work_;       // int32: attention work list
+  Buffer processed_;  // float32 [max rows, V]: logits after bias and penalties
+  Buffer counts_;     // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
   WorkspaceShape shape_;
 };
 

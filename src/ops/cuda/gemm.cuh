@@ -1,195 +1,53 @@
-// out[m, n] = epilogue(sum_k a[m, k] * w[n, k]) with mma.sync: a ring of K chunks in shared memory; the weights' first chunks
-// are fetched before the wait for the predecessor.
+// Which product kernel serves which number of rows. All are one class of bits, so the choice never shows in a result.
 #pragma once
-#include <algorithm>
-
-#include "ops/cuda/launch.cuh"
-#include "ops/cuda/tensor_core.cuh"
+#include "ops/cuda/gemm_narrow.cuh"
+#include "ops/cuda/gemm_tiled.cuh"
+#include "ops/cuda/gemm_wide.cuh"
 
 namespace monograph::cuda {
 
-/// What a GEMM reads. K is a multiple of 64.
-struct GemmInputs {
-  const __nv_bfloat16* a;       // [rows, K]
-  const __nv_bfloat16* w;       // [N, K]
-  int n, k;
-  const std::int32_t* n_rows;   // device count of real rows of a; null: max_rows
-  int max_rows;
-};
+inline constexpr int kMostNarrowRows = kNarrowRows, kMostTiledRows = 128;
 
-/// Epilogues take pairs of neighbouring columns n, n+1 (n even) of row m.
-struct StoreFloat {
-  float* out;
-  std::int64_t stride;
-  const std::int32_t* row_of = nullptr;  // scatter: row m goes to row_of[m]; negative: nowhere
-  int n_columns;                         // columns that exist
-  __device__ void operator()(int m, int n, float c0, float c1) const {
-    const int row = row_of ? row_of[m] : m;
-    if (row < 0) return;
-    float* to = out + row * stride + n;
-    if (n < n_columns) to[0] = c0;
-    if (n + 1 < n_columns) to[1] = c1;
-  }
-};
-struct AddResidual {
-  __nv_bfloat16* x;
-  int stride;
-  __device__ void operator()(int m, int n, float c0, float c1) const {
-    auto* at = reinterpret_cast<__nv_bfloat162*>(x + static_cast<std::int64_t>(m) * stride + n);
-    const float2 old = __bfloat1622float2(*at);
-    *at = __floats2bfloat162_rn(old.x + c0, old.y + c1);
-  }
-};
-/// Weight rows alternate gate and up, so a thread holds both halves of one output.
-struct GatedSilu {
-  __nv_bfloat16* out;
-  int stride;
-  __device__ void operator()(int m, int n, float gate, float up) const {
-    out[static_cast<std::int64_t>(m) * stride + n / 2] = __float2bfloat16_rn(gate / (1.0f + __expf(-gate)) * up);
-  }
-};
+/// Whether a product of this many rows normalises its own input (else the caller runs a norm kernel first).
+inline bool norms_its_rows(int max_rows, int k) { return max_rows <= kMostNarrowRows && k <= 3072; }
 
-template <int BM, int BN, int WARPS_M, int WARPS_N, int STAGES>
-struct GemmTile {
-  static constexpr int kThreads = 32 * WARPS_M * WARPS_N;
-  static constexpr int kChunk = 64;  // K per stage: 128 bytes a row
-  static constexpr int kStageBytes = (BM + BN) * 128;
-  static constexpr int kShared = STAGES * kStageBytes;
-  static constexpr int kMTiles = BM / WARPS_M / 16, kNTiles = BN / WARPS_N / 8;
-  static_assert(kMTiles >= 1 && kNTiles >= 1);
-};
-
-// One CTA per BM x BN tile of the output; warps tile it; K runs through the ring in order, so the sum's order is fixed.
-template <int BM, int BN, int WARPS_M, int WARPS_N, int STAGES, typename Epilogue>
-__global__ void __launch_bounds__(32 * WARPS_M * WARPS_N) gemm_kernel(GemmInputs in, Epilogue epilogue) {
-  using Tile = GemmTile<BM, BN, WARPS_M, WARPS_N, STAGES>;
-  extern __shared__ __align__(128) unsigned char shared[];
-  const std::uint32_t base = shared_address(shared);
-  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  const int n0 = blockIdx.x * BN, m0 = blockIdx.y * BM;
-  const int n_chunks = in.k / Tile::kChunk;
-
-  const auto fetch_w = [&](int chunk) {
-    const std::uint32_t to = base + (chunk % STAGES) * Tile::kStageBytes + BM * 128;
-    for (int i = thread; i < BN * 8; i += Tile::kThreads) {
-      const int row = i / 8, column = i % 8;
-      const bool valid = n0 + row < in.n;
-      copy16(to + swizzled(row, column), in.w + static_cast<std::int64_t>(valid ? n0 + row : 0) * in.k + chunk * 64 + column * 8, valid);
-    }
-  };
-  const int prologue = n_chunks < STAGES - 1 ? n_chunks : STAGES - 1;
-  for (int chunk = 0; chunk < prologue; ++chunk) fetch_w(chunk);
-  let_successor_start();
-  wait_for_predecessor();
-
-  const int rows = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
-  if (m0 >= rows) {
-    wait_copies<0>();
-    return;
-  }
-  const auto fetch_a = [&](int chunk) {
-    const std::uint32_t to = base + (chunk % STAGES) * Tile::kStageBytes;
-    for (int i = thread; i < BM * 8; i += Tile::kThreads) {
-      const int row = i / 8, column = i % 8;
-      const bool valid = m0 + row < rows;
-      copy16(to + swizzled(row, column), in.a + static_cast<std::int64_t>(valid ? m0 + row : 0) * in.k + chunk * 64 + column * 8, valid);
-    }
-  };
-  for (int chunk = 0; chunk < STAGES - 1; ++chunk) {
-    if (chunk < n_chunks) fetch_a(chunk);
-    commit_copies();
-  }
-
-  float c[Tile::kMTiles][Tile::kNTiles][4] = {};
-  const int warp_m = (warp / WARPS_N) * (BM / WARPS_M), warp_n = (warp % WARPS_N) * (BN / WARPS_N);
-  for (int chunk = 0; chunk < n_chunks; ++chunk) {
-    wait_copies<STAGES - 2>();
-    __syncthreads();
-    if (const int next = chunk + STAGES - 1; next < n_chunks) {
-      fetch_w(next);
-      fetch_a(next);
-    }
-    commit_copies();
-    const std::uint32_t at_a = base + (chunk % STAGES) * Tile::kStageBytes, at_w = at_a + BM * 128;
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      std::uint32_t a[Tile::kMTiles][4];
-#pragma unroll
-      for (int i = 0; i < Tile::kMTiles; ++i)
-        load_matrix_x4(a[i], at_a + swizzled(warp_m + i * 16 + lane % 16, step * 2 + lane / 16));
-      if constexpr (Tile::kNTiles % 2 == 0) {
-#pragma unroll
-        for (int j = 0; j < Tile::kNTiles; j += 2) {
-          std::uint32_t b[4];
-          load_matrix_x4(b, at_w + swizzled(warp_n + j * 8 + (lane / 16) * 8 + lane % 8, step * 2 + (lane / 8) % 2));
-          const std::uint32_t b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
-#pragma unroll
-          for (int i = 0; i < Tile::kMTiles; ++i) {
-            mma(c[i][j], a[i], b0);
-            mma(c[i][j + 1], a[i], b1);
-          }
-        }
-      } else {
-#pragma unroll
-        for (int j = 0; j < Tile::kNTiles; ++j) {
-          std::uint32_t b[2];
-          load_matrix_x2(b, at_w + swizzled(warp_n + j * 8 + lane % 8, step * 2 + (lane / 8) % 2));
-#pragma unroll
-          for (int i = 0; i < Tile::kMTiles; ++i) mma(c[i][j], a[i], b);
-        }
-      }
-    }
-  }
-  wait_copies<0>();
-
-#pragma unroll
-  for (int i = 0; i < Tile::kMTiles; ++i)
-#pragma unroll
-    for (int j = 0; j < Tile::kNTiles; ++j) {
-      const int m = m0 + warp_m + i * 16 + lane / 4, n = n0 + warp_n + j * 8 + (lane % 4) * 2;
-      if (n >= in.n) continue;
-      if (m < rows) epilogue(m, n, c[i][j][0], c[i][j][1]);
-      if (m + 8 < rows) epilogue(m + 8, n, c[i][j][2], c[i][j][3]);
-    }
+template <bool kNorm, typename Epilogue>
+void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, const Epilogue& epilogue) {
+  // About one CTA a multiprocessor: a CTA's whole share of weights is in flight at once.
+  constexpr int kCtas = 132;
+  if (in.n <= 8 * kCtas) return launch_narrow<1, kNorm>(stream, in, norm, kCtas, epilogue);
+  if (in.n <= 16 * kCtas) return launch_narrow<2, kNorm>(stream, in, norm, kCtas, epilogue);
+  if (in.n <= 32 * kCtas) return launch_narrow<4, kNorm>(stream, in, norm, kCtas, epilogue);
+  if (in.n <= 48 * kCtas) return launch_narrow<6, kNorm>(stream, in, norm, kCtas, epilogue);
+  return launch_narrow<8, kNorm>(stream, in, norm, 2 * kCtas, epilogue);
 }
 
-template <int BM, int BN, int WARPS_M, int WARPS_N, int STAGES, typename Epilogue>
-void launch_tile(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  using Tile = GemmTile<BM, BN, WARPS_M, WARPS_N, STAGES>;
-  auto kernel = gemm_kernel<BM, BN, WARPS_M, WARPS_N, STAGES, Epilogue>;
-  static const bool ready = (allow_shared(kernel, Tile::kShared), true);
-  static_cast<void>(ready);
-  const dim3 grid((in.n + BN - 1) / BN, (in.max_rows + BM - 1) / BM);
-  launch(stream, grid, Tile::kThreads, Tile::kShared, kernel, in, epilogue);
-}
-
-/// Picks a tile for the bucket's row count; every choice gives the same bits.
 template <typename Epilogue>
-void gemm(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  if (in.max_rows <= 16) {
-    // As many CTAs as the weight rows allow, about one wave: a CTA's whole share of weights is in flight at once.
-    if (in.n <= 1536) return launch_tile<16, 8, 1, 1, 24>(stream, in, epilogue);
-    if (in.n <= 3072) return launch_tile<16, 16, 1, 2, 16>(stream, in, epilogue);
-    if (in.n <= 5120) return launch_tile<16, 32, 1, 4, 14>(stream, in, epilogue);
-    if (in.n <= 8192) return launch_tile<16, 48, 1, 6, 10>(stream, in, epilogue);
-    return launch_tile<16, 64, 1, 8, 9>(stream, in, epilogue);
-  }
+void gemm_tiled(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
   if (in.max_rows <= 32) {
     if (in.n <= 1536) return launch_tile<32, 8, 2, 1, 16>(stream, in, epilogue);
     if (in.n <= 5120) return launch_tile<32, 32, 2, 2, 10>(stream, in, epilogue);
     return launch_tile<32, 64, 2, 4, 8>(stream, in, epilogue);
   }
-  if (in.max_rows <= 64) {
-    if (in.n <= 1536) return launch_tile<64, 16, 4, 1, 10>(stream, in, epilogue);
-    if (in.n <= 5120) return launch_tile<64, 32, 4, 1, 8>(stream, in, epilogue);
-    return launch_tile<64, 64, 2, 2, 6>(stream, in, epilogue);
-  }
-  if (in.max_rows <= 256) {
-    if (in.n <= 1536) return launch_tile<64, 32, 4, 1, 8>(stream, in, epilogue);
-    return launch_tile<64, 64, 2, 2, 6>(stream, in, epilogue);
-  }
-  if (in.max_rows <= 512 && in.n <= 2048) return launch_tile<64, 64, 2, 2, 6>(stream, in, epilogue);
-  return launch_tile<128, 128, 2, 4, 4>(stream, in, epilogue);
+  if (in.n <= 1536) return launch_tile<64, 16, 4, 1, 10>(stream, in, epilogue);
+  if (in.n <= 5120) return launch_tile<64, 32, 4, 1, 8>(stream, in, epilogue);
+  return launch_tile<64, 64, 2, 2, 6>(stream, in, epilogue);
+}
+
+template <typename Epilogue>
+void gemm_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+  // The widest tile that still fills most of the chip.
+  const auto n_tiles = [&](int bn) { return ((in.max_rows + 127) / 128) * ((in.n + bn - 1) / bn); };
+  if (n_tiles(256) >= 256) return launch_wide<256>(stream, in, epilogue);
+  if (n_tiles(128) >= 100) return launch_wide<128>(stream, in, epilogue);
+  return launch_wide<64>(stream, in, epilogue);
+}
+
+template <typename Epilogue>
+void gemm(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+  if (in.max_rows <= kMostNarrowRows) return gemm_narrow<false>(stream, in, RowNorm{}, epilogue);
+  if (in.max_rows <= kMostTiledRows) return gemm_tiled(stream, in, epilogue);
+  return gemm_wide(stream, in, epilogue);
 }
 
 }  // namespace monograph::cuda

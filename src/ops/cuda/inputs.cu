@@ -1,5 +1,5 @@
-// The first nodes of a step: fetch the staged set from mapped host memory, derive the rest of the layout from it, look the
-// embeddings up.
+// The first nodes of a step: fetch the staged set from mapped host memory, derive the rest of the layout from it, look
+// the embeddings up.
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/inputs.cuh"
 #include "ops/cuda/launch.cuh"
@@ -21,12 +21,14 @@ __device__ void copy_range(char* to, const char* from, std::int64_t offset, std:
   const std::int64_t n = (bytes + 15) / 16;
   auto* out = reinterpret_cast<int4*>(to + offset);
   const auto* in = reinterpret_cast<const int4*>(from + offset);
-  for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+  for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
     out[i] = in[i];
 }
 
 // All CTAs stride over the staged bytes: host reads are latency, so as many as possible are in flight at once.
-__global__ void fetch_kernel(char* to, const char* first, const char* second, const std::int32_t* selector, FetchRanges r) {
+__global__ void fetch_kernel(char* to, const char* first, const char* second, const std::int32_t* selector,
+                             FetchRanges r) {
   let_successor_start();
   wait_for_predecessor();
   const char* from = *static_cast<const volatile std::int32_t*>(selector) == 0 ? first : second;
@@ -41,8 +43,8 @@ __global__ void fetch_kernel(char* to, const char* first, const char* second, co
 
 constexpr int kMaxSlots = kMaxDeriveSlots;
 
-// Every CTA derives the running sums for itself (at most 1,025 slots) and then handles its own share of the tokens; CTA 0
-// also writes the per-slot arrays and the attention work list.
+// Every CTA derives the running sums for itself (at most 1,025 slots) and then handles its own share of the tokens; CTA
+// 0 also writes the per-slot arrays and the attention work list.
 __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, cuda::AttentionWork work) {
   __shared__ std::int32_t cu[kMaxSlots + 1], cu_kv[kMaxSlots + 1], tiles[kMaxSlots + 1];
   let_successor_start();
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
   __shared__ std::int32_t partial[3][kDeriveThreads / 32];
   // Sums of this thread's slots, then a scan over the threads.
   std::int32_t sums[3] = {0, 0, 0};
-  const auto slot_values = [&](int slot, std::int32_t (&v)[3]) {
+  const auto slot_values = [&](int slot, std::int32_t(&v)[3]) {
     const std::int32_t length = in.input_lengths[slot];
     v[0] = length;
     v[1] = length + in.prefix_lengths[slot];
@@ -119,8 +121,10 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
     int low = 0, high = n_slots;  // the slot with cu[slot] <= t < cu[slot + 1]
     while (high - low > 1) {
       const int middle = (low + high) / 2;
-      if (cu[middle] <= t) low = middle;
-      else high = middle;
+      if (cu[middle] <= t)
+        low = middle;
+      else
+        high = middle;
     }
     // Empty slots share their start with the next one; the last of them is the owner.
     const int slot = low;
@@ -129,17 +133,20 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
     in.positions[t] = position;
     for (int group = 0; group < in.shape.n_groups; ++group) {
       const std::int32_t column = position / in.shape.block_size;
-      const std::int32_t block = column < in.shape.table_width ? in.table(group)[slot * in.shape.table_width + column] : 0;
-      in.kv_locs[static_cast<std::int64_t>(group) * in.capacity + t] = block * in.shape.block_size + position % in.shape.block_size;
+      const std::int32_t block =
+          column < in.shape.table_width ? in.table(group)[slot * in.shape.table_width + column] : 0;
+      in.kv_locs[static_cast<std::int64_t>(group) * in.capacity + t] =
+          block * in.shape.block_size + position % in.shape.block_size;
     }
     if (slot < n_real)
-      in.history[static_cast<std::int64_t>(in.sampling[slot].history_row) * in.shape.max_seq_len + position] = in.input_ids[t];
+      in.history[static_cast<std::int64_t>(in.sampling[slot].history_row) * in.shape.max_seq_len + position] =
+          in.input_ids[t];
   }
 }
 
 // One CTA per token; rows of 16-byte pieces.
-__global__ void embed_kernel(__nv_bfloat16* x, const __nv_bfloat16* table, int model_dim, int vocab_size, const std::int32_t* ids,
-                             const std::int32_t* n_rows) {
+__global__ void embed_kernel(__nv_bfloat16* x, const __nv_bfloat16* table, int model_dim, int vocab_size,
+                             const std::int32_t* ids, const std::int32_t* n_rows) {
   let_successor_start();
   wait_for_predecessor();
   const int t = blockIdx.x;
@@ -153,8 +160,8 @@ __global__ void embed_kernel(__nv_bfloat16* x, const __nv_bfloat16* table, int m
 
 }  // namespace
 
-void CudaOps::fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
-                           const InputShape& shape, int capacity) {
+void CudaOps::fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector,
+                           const StagingLayout& layout, const InputShape& shape, int capacity) {
   FetchRanges r{};
   r.fixed_bytes = layout.block_tables + 4LL * shape.n_groups * shape.n_slots() * shape.table_width;
   r.bias = layout.bias;
@@ -165,8 +172,8 @@ void CudaOps::fetch_inputs(void* to, const void* const from[2], const std::int32
   r.input_ids = layout.input_ids;
   r.position_bytes = 4LL * capacity * shape.position_factor;
   r.id_bytes = 4LL * capacity;
-  launch(stream_, 32, 256, 0, fetch_kernel, static_cast<char*>(to), static_cast<const char*>(from[0]), static_cast<const char*>(from[1]),
-         selector, r);
+  launch(stream_, 32, 256, 0, fetch_kernel, static_cast<char*>(to), static_cast<const char*>(from[0]),
+         static_cast<const char*>(from[1]), selector, r);
 }
 
 void CudaOps::derive_inputs(const StepInputs& in) {
@@ -176,8 +183,9 @@ void CudaOps::derive_inputs(const StepInputs& in) {
 
 void CudaOps::embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(table);
-  launch(stream_, x.shape[0], 128, 0, embed_kernel, x.as<__nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), x.shape[1],
-         matrix.rows(), in.input_ids, in.skip_padding ? in.n_tokens : nullptr);
+  launch(stream_, x.shape[0], 128, 0, embed_kernel, x.as<__nv_bfloat16>(),
+         static_cast<const __nv_bfloat16*>(matrix.data()), x.shape[1], matrix.rows(), in.input_ids,
+         in.skip_padding ? in.n_tokens : nullptr);
 }
 
 }  // namespace monograph

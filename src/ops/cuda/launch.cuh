@@ -1,4 +1,5 @@
-// Launching kernels with a programmatic edge to their predecessor, and the two device-side statements that belong to it.
+// Launching kernels with a programmatic edge to their predecessor, and the two device-side statements that belong to
+// it.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -7,8 +8,8 @@
 
 namespace monograph::cuda {
 
-/// Every kernel of a step calls this before its first read or write of anything the step changes; so completion is transitive
-/// along the chain. Weights and constant tables may be read before.
+/// Every kernel of a step calls this before its first read or write of anything the step changes; so completion is
+/// transitive along the chain. Weights and constant tables may be read before.
 __device__ __forceinline__ void wait_for_predecessor() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -10,53 +10,20 @@ using cuda::launch;
 using cuda::let_successor_start;
 using cuda::wait_for_predecessor;
 
-__device__ float warp_sum(float x) {
-  for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(~0u, x, d);
-  return x;
-}
+constexpr int kNormRows = 4;
 
-constexpr int kNormThreads = 128;
-
-// One CTA per row. Thread i sums the 8-element pieces i, i + 128, ... in order; then a fixed tree over lanes and warps.
-__global__ void __launch_bounds__(kNormThreads) norm_kernel(__nv_bfloat16* out, const __nv_bfloat16* x, const float* weight, float eps,
-                                                            int model_dim, const std::int32_t* rows, const std::int32_t* n_rows) {
-  __shared__ float partial[kNormThreads / 32];
+// One warp per row.
+__global__ void __launch_bounds__(32 * kNormRows)
+    norm_kernel(__nv_bfloat16* out, const __nv_bfloat16* x, const float* weight, float eps, int model_dim,
+                const std::int32_t* rows, const std::int32_t* n_rows, int max_rows) {
   let_successor_start();
   wait_for_predecessor();
-  const int r = blockIdx.x;
-  if (n_rows && r >= *n_rows) return;
+  const int r = blockIdx.x * kNormRows + threadIdx.x / 32;
+  if (r >= (n_rows ? min(*n_rows, max_rows) : max_rows)) return;
   const int row = rows ? rows[r] : r;
   if (row < 0) return;
-  const auto* from = reinterpret_cast<const int4*>(x + static_cast<std::int64_t>(row) * model_dim);
-  float sum = 0.0f;
-  for (int i = threadIdx.x; i < model_dim / 8; i += kNormThreads) {
-    const int4 piece = from[i];
-    const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&piece);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float2 v = __bfloat1622float2(pairs[j]);
-      sum = fmaf(v.x, v.x, sum);
-      sum = fmaf(v.y, v.y, sum);
-    }
-  }
-  sum = warp_sum(sum);
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
-  __syncthreads();
-  const float total = (partial[0] + partial[1]) + (partial[2] + partial[3]);
-  const float scale = 1.0f / sqrtf(total / static_cast<float>(model_dim) + eps);
-  auto* to = reinterpret_cast<int4*>(out + static_cast<std::int64_t>(r) * model_dim);
-  for (int i = threadIdx.x; i < model_dim / 8; i += kNormThreads) {
-    int4 piece = from[i];
-    auto* pairs = reinterpret_cast<__nv_bfloat162*>(&piece);
-    const float4 w0 = reinterpret_cast<const float4*>(weight)[2 * i], w1 = reinterpret_cast<const float4*>(weight)[2 * i + 1];
-    const float w[8] = {w0.x, w0.y, w0.z, w0.w, w1.x, w1.y, w1.z, w1.w};
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float2 v = __bfloat1622float2(pairs[j]);
-      pairs[j] = __floats2bfloat162_rn(v.x * scale * w[2 * j], v.y * scale * w[2 * j + 1]);
-    }
-    to[i] = piece;
-  }
+  cuda::normalise_row(out + static_cast<std::int64_t>(r) * model_dim, x + static_cast<std::int64_t>(row) * model_dim,
+                      weight, eps, model_dim);
 }
 
 struct QkvEpilogue {
@@ -100,7 +67,7 @@ __global__ void __launch_bounds__(256) qkv_epilogue_kernel(QkvEpilogue e) {
     float sum = 0.0f;
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) sum = fmaf(high[j], high[j], fmaf(low[j], low[j], sum));
-    const float scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(D) + e.eps);
+    const float scale = 1.0f / sqrtf(cuda::warp_sum(sum) / static_cast<float>(D) + e.eps);
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
       const int i = lane + 32 * j;
@@ -118,7 +85,8 @@ __global__ void __launch_bounds__(256) qkv_epilogue_kernel(QkvEpilogue e) {
       int at = position;
       if (e.position_ids) at = e.position_ids[t * e.position_factor + e.id_of_frequency[i]];
       at = min(max(at, 0), e.n_positions - 1);
-      const float c = e.cos[static_cast<std::int64_t>(at) * e.half + i], s = e.sin[static_cast<std::int64_t>(at) * e.half + i];
+      const float c = e.cos[static_cast<std::int64_t>(at) * e.half + i],
+                  s = e.sin[static_cast<std::int64_t>(at) * e.half + i];
       const float a = low[j], b = high[j];
       low[j] = fmaf(a, c, -(b * s));
       high[j] = fmaf(b, c, a * s);
@@ -131,7 +99,8 @@ __global__ void __launch_bounds__(256) qkv_epilogue_kernel(QkvEpilogue e) {
     const int kv_head = (head - e.n_heads) % e.n_kv_heads;
     const std::int32_t loc = e.kv_locs[t];
     if (loc < e.block_size) return;  // the null block is never written
-    const std::int64_t row = (static_cast<std::int64_t>(loc / e.block_size) * e.n_kv_heads + kv_head) * e.block_size + loc % e.block_size;
+    const std::int64_t row =
+        (static_cast<std::int64_t>(loc / e.block_size) * e.n_kv_heads + kv_head) * e.block_size + loc % e.block_size;
     to = (is_v ? e.v : e.k) + row * D;
   }
 #pragma unroll
@@ -143,23 +112,28 @@ __global__ void __launch_bounds__(256) qkv_epilogue_kernel(QkvEpilogue e) {
   }
 }
 
-}  // namespace
-
-void CudaOps::norm(Tensor<2> x, View<const float, 1> weight, float eps, const std::int32_t* rows, const std::int32_t* n_rows,
-                   int max_rows) {
-  launch(stream_, max_rows, kNormThreads, 0, norm_kernel, normed_.as<__nv_bfloat16>(), x.as<const __nv_bfloat16>(), weight.data, eps,
-         x.shape[1], rows, n_rows);
+/// epilogue(rms_norm(x) @ w^T), the norm inside the product where that is faster.
+template <typename Epilogue>
+void normed_product(cudaStream_t stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
+                    __nv_bfloat16* normed, const std::int32_t* n_rows, int max_rows, const Epilogue& epilogue) {
+  cuda::GemmInputs in{
+      x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
+  if (cuda::norms_its_rows(max_rows, w.cols())) return cuda::gemm_narrow<true>(stream, in, norm, epilogue);
+  launch(stream, (max_rows + kNormRows - 1) / kNormRows, 32 * kNormRows, 0, norm_kernel, normed,
+         x.as<const __nv_bfloat16>(), norm.weight, norm.eps, x.shape[1], norm.rows, n_rows, max_rows);
+  in.a = normed;
+  cuda::gemm(stream, in, epilogue);
 }
 
-void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope, float norm_eps,
-                          const StepInputs& in) {
+}  // namespace
+
+void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
+                          float norm_eps, const StepInputs& in) {
   const std::int32_t* n_rows = in.skip_padding ? in.n_tokens : nullptr;
   const int capacity = x.shape[0], n_heads = q.shape[1], head_dim = q.shape[2];
-  norm(x, w.norm, norm_eps, nullptr, n_rows, capacity);
   const auto& matrix = static_cast<const CudaPackedMatrix&>(*w.qkv);
-  const cuda::GemmInputs product{normed_.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
-                                 matrix.cols(), n_rows, capacity};
-  cuda::gemm(stream_, product, cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), nullptr, matrix.rows()});
+  normed_product(stream_, x, {w.norm.data, norm_eps, nullptr}, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity,
+                 cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
 
   QkvEpilogue e{};
   e.qkv = qkv_.as<const float>();
@@ -177,7 +151,8 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
   if (!rope.id_of_frequency.empty()) {
     e.position_ids = in.position_ids;
     e.position_factor = in.shape.position_factor;
-    for (std::size_t i = 0; i < rope.id_of_frequency.size(); ++i) e.id_of_frequency[i] = static_cast<unsigned char>(rope.id_of_frequency[i]);
+    for (std::size_t i = 0; i < rope.id_of_frequency.size(); ++i)
+      e.id_of_frequency[i] = static_cast<unsigned char>(rope.id_of_frequency[i]);
   }
   e.n_heads = n_heads;
   e.n_kv_heads = kv.n_kv_heads;
@@ -187,44 +162,44 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
   e.v = static_cast<__nv_bfloat16*>(kv.v);
   const dim3 grid(capacity, (n_heads + 2 * kv.n_kv_heads + 7) / 8);
   switch (head_dim) {
-    case 16: return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<16>, e);
-    case 32: return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<32>, e);
-    case 64: return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<64>, e);
-    case 96: return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<96>, e);
-    case 128: return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<128>, e);
-    case 256: return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<256>, e);
-    default: throw Error(ErrorCode::kUnsupported, "head_dim " + std::to_string(head_dim) + ": the GPU kernels know 16, 32, 64, 96, 128 and 256");
+    case 16:
+      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<16>, e);
+    case 32:
+      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<32>, e);
+    case 64:
+      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<64>, e);
+    case 96:
+      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<96>, e);
+    case 128:
+      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<128>, e);
+    case 256:
+      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<256>, e);
+    default:
+      throw Error(ErrorCode::kUnsupported,
+                  "head_dim " + std::to_string(head_dim) + ": the GPU kernels know 16, 32, 64, 96, 128 and 256");
   }
 }
 
 void CudaOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(w);
   cuda::gemm(stream_,
-             {a.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(), matrix.cols(),
-              in.skip_padding ? in.n_tokens : nullptr, x.shape[0]},
+             {a.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
+              matrix.cols(), in.skip_padding ? in.n_tokens : nullptr, x.shape[0]},
              cuda::AddResidual{x.as<__nv_bfloat16>(), x.shape[1]});
 }
 
 void CudaOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> weight, float norm_eps, const PackedMatrix& w,
                        const StepInputs& in) {
-  const std::int32_t* n_rows = in.skip_padding ? in.n_tokens : nullptr;
-  norm(x, weight, norm_eps, nullptr, n_rows, x.shape[0]);
-  const auto& matrix = static_cast<const CudaPackedMatrix&>(w);
-  cuda::gemm(stream_,
-             {normed_.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(), matrix.cols(), n_rows,
-              x.shape[0]},
-             cuda::GatedSilu{out.as<__nv_bfloat16>(), out.shape[1]});
+  normed_product(stream_, x, {weight.data, norm_eps, nullptr}, static_cast<const CudaPackedMatrix&>(w),
+                 normed_.as<__nv_bfloat16>(), in.skip_padding ? in.n_tokens : nullptr, x.shape[0],
+                 cuda::GatedSilu{out.as<__nv_bfloat16>(), out.shape[1]});
 }
 
-void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> weight, float norm_eps, const PackedMatrix& head,
-                          const StepInputs& in) {
-  const int max_rows = std::min(in.shape.max_rows, in.capacity);
-  norm(x, weight, norm_eps, in.sample_rows, in.n_seqs, max_rows);
-  const auto& matrix = static_cast<const CudaPackedMatrix&>(head);
-  cuda::gemm(stream_,
-             {normed_.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(), matrix.cols(), in.n_seqs,
-              max_rows},
-             cuda::StoreFloat{logits.data, logits.shape[1], nullptr, logits.shape[1]});
+void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> weight, float norm_eps,
+                          const PackedMatrix& head, const StepInputs& in) {
+  normed_product(stream_, x, {weight.data, norm_eps, in.sample_rows}, static_cast<const CudaPackedMatrix&>(head),
+                 normed_.as<__nv_bfloat16>(), in.n_seqs, std::min(in.shape.max_rows, in.capacity),
+                 cuda::StoreFloat{logits.data, logits.shape[1], logits.shape[1]});
 }
 
 }  // namespace monograph

@@ -16,9 +16,9 @@ constexpr int kThreads = 1024, kBins = 256;
 
 struct SampleArguments {
   SampledRow* out;
-  const float* logits;    // [Bmax, V]
-  float* processed;       // [Bmax, V]
-  std::int32_t* counts;   // [Bmax, V], zero between steps: total in the low half, output occurrences in the high
+  const float* logits;   // [Bmax, V]
+  float* processed;      // [Bmax, V]
+  std::int32_t* counts;  // [Bmax, V], zero between steps: total in the low half, output occurrences in the high
   int n_vocab, stride;
   StepInputs in;
 };
@@ -48,8 +48,30 @@ __device__ u64 block_sum(u64 x, u64* shared) {
   return x;
 }
 
+/// This thread's best key and whether it met a bad logit; several loads are in flight at once.
+__device__ u64 scan(const float* z, int n_vocab, bool& bad) {
+  u64 best = 0;
+  const int n_quads = (reinterpret_cast<std::uintptr_t>(z) & 15) == 0 ? n_vocab / 4 : 0;
+#pragma unroll 8
+  for (int i = threadIdx.x; i < n_quads; i += kThreads) {
+    const float4 four = reinterpret_cast<const float4*>(z)[i];
+    const float v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      bad |= sampling::is_bad(v[j]);
+      best = max(best, static_cast<u64>(sampling::rank_key(v[j], 4 * i + j)));
+    }
+  }
+  for (int id = 4 * n_quads + threadIdx.x; id < n_vocab; id += kThreads) {
+    bad |= sampling::is_bad(z[id]);
+    best = max(best, static_cast<u64>(sampling::rank_key(z[id], id)));
+  }
+  return best;
+}
+
 /// Rules 1 and 2: bias, bans and penalties of this row, into `z`.
-__device__ void process(const SampleArguments& arg, const SlotSampling& s, const float* raw, float* z, std::int32_t* counts) {
+__device__ void process(const SampleArguments& arg, const SlotSampling& s, const float* raw, float* z,
+                        std::int32_t* counts) {
   for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads) z[id] = raw[id];
   __syncthreads();
   if (threadIdx.x == 0)
@@ -77,8 +99,8 @@ __device__ void process(const SampleArguments& arg, const SlotSampling& s, const
   __syncthreads();
 }
 
-/// The key of rank `k` (1-based, by count) or the key where the running weight in rank order reaches `target`; radix search
-/// over the keys' bytes. Ids with a key below `floor` do not take part.
+/// The key of rank `k` (1-based, by count) or the key where the running weight in rank order reaches `target`; radix
+/// search over the keys' bytes. Ids with a key below `floor` do not take part.
 template <bool ByWeight>
 __device__ u64 select_key(const float* z, int n_vocab, float top, float temperature, u64 target, u64 floor, u64* bins) {
   u64 prefix = 0;
@@ -107,7 +129,8 @@ __device__ u64 select_key(const float* z, int n_vocab, float top, float temperat
 /// Rule 7: the first id in id order whose running kept weight exceeds `target`. Threads own contiguous ranges of ids.
 template <typename Kept>
 __device__ std::int32_t pick(int n_vocab, u64 target, Kept kept, u64* shared_sums, std::int32_t* shared_token) {
-  const int per_thread = (n_vocab + kThreads - 1) / kThreads, begin = threadIdx.x * per_thread, end = min(begin + per_thread, n_vocab);
+  const int per_thread = (n_vocab + kThreads - 1) / kThreads, begin = threadIdx.x * per_thread,
+            end = min(begin + per_thread, n_vocab);
   u64 sum = 0;
   for (int id = begin; id < end; ++id) sum += kept(id);
   u64 inclusive = sum;
@@ -135,14 +158,16 @@ __device__ std::int32_t pick(int n_vocab, u64 target, Kept kept, u64* shared_sum
 }
 
 /// Log probabilities of the chosen token and the top ones, from the raw logits.
-__device__ void log_probabilities(const SampleArguments& arg, const SlotSampling& s, const float* raw, std::int32_t token, SampledRow& out,
-                                  u64* shared) {
+__device__ void log_probabilities(const SampleArguments& arg, const SlotSampling& s, const float* raw,
+                                  std::int32_t token, SampledRow& out, u64* shared) {
   u64 best = 0;
-  for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads) best = max(best, static_cast<u64>(sampling::rank_key(raw[id], id)));
+  for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads)
+    best = max(best, static_cast<u64>(sampling::rank_key(raw[id], id)));
   best = block_max(best, shared);
   const float top = raw[sampling::id_of_key(best)];
   u64 total = 0;
-  for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads) total += sampling::weight(sampling::probability(raw[id], top, 1.0f));
+  for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads)
+    total += sampling::weight(sampling::probability(raw[id], top, 1.0f));
   total = block_sum(total, shared);
   if (threadIdx.x == 0) out.logprob = sampling::log_probability(raw[token], top, total);
   const int n_top = min(min(s.n_logprobs, kMaxLogprobs), arg.n_vocab);
@@ -177,7 +202,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments arg) {
   }
   const float* raw = arg.logits + static_cast<std::int64_t>(row) * arg.stride;
   bool bad = false;
-  for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads) bad |= sampling::is_bad(raw[id]);
+  u64 best = scan(raw, arg.n_vocab, bad);
   if (__syncthreads_or(bad)) {
     if (threadIdx.x == 0) {
       result.token = sampling::kTokenBadLogits;
@@ -191,9 +216,8 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments arg) {
     float* to = arg.processed + static_cast<std::int64_t>(row) * arg.stride;
     process(arg, s, raw, to, arg.counts + static_cast<std::int64_t>(row) * arg.stride);
     z = to;
+    best = scan(z, arg.n_vocab, bad);
   }
-  u64 best = 0;
-  for (int id = threadIdx.x; id < arg.n_vocab; id += kThreads) best = max(best, static_cast<u64>(sampling::rank_key(z[id], id)));
   best = block_max(best, shared);
   std::int32_t token = sampling::id_of_key(best);
   if (s.temperature > 0.0f) {

@@ -17,10 +17,12 @@ __device__ __forceinline__ void copy16(std::uint32_t to, const void* from, bool 
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int Pending>
-__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory"); }
+__device__ __forceinline__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
 
-/// Byte offset of 16-byte column `chunk` of `row` in a tile with rows of 128 bytes; the columns of a row are permuted so that
-/// eight rows of one column lie in eight different bank groups.
+/// Byte offset of 16-byte column `chunk` of `row` in a tile with rows of 128 bytes; the columns of a row are permuted
+/// so that eight rows of one column lie in eight different bank groups.
 __device__ __forceinline__ std::uint32_t swizzled(int row, int chunk) {
   return static_cast<std::uint32_t>(row * 128 + ((chunk ^ (row & 7)) << 4));
 }

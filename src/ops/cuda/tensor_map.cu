@@ -1,0 +1,40 @@
+// Tensor maps for the bulk copy engine, encoded on the host by the driver.
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <string>
+
+#include "ops/cuda/gemm_wide.cuh"
+
+namespace monograph::cuda {
+namespace {
+
+PFN_cuTensorMapEncodeTiled_v12000 encoder() {
+  // Found at run time: the program starts on machines without a driver.
+  static const auto function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess || !found)
+      throw Error(ErrorCode::kUnsupported, "the driver has no cuTensorMapEncodeTiled; 12.0 or newer is needed");
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found);
+  }();
+  return function;
+}
+
+}  // namespace
+
+CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows) {
+  CUtensorMap map{};
+  const cuuint64_t dims[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(cols) * 2};
+  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)}, steps[2] = {1, 1};
+  const CUresult status = encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data), dims, strides,
+                                    box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS)
+    throw Error(ErrorCode::kDevice, "cuTensorMapEncodeTiled: error " + std::to_string(status));
+  return map;
+}
+
+}  // namespace monograph::cuda
