@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-build="g++ cmake ninja-build libboost1.81-dev libhwy-dev libutf8proc-dev nlohmann-json3-dev python3-venv"
+build="g++ cmake ninja-build libboost1.81-dev libhwy-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev python3-venv"
 case "${1:-build}" in
   build) packages="$build" ;;
   test) packages="$build libgtest-dev libgmock-dev" ;;
