@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -177,15 +176,6 @@ TEST(GgufModel, SummaryCountsTypes) {
   EXPECT_EQ(open_model(kModels + "width256-q4_k_m.gguf")->summary(), "GGUF v3, 5 Q4_K, 3 F32, 3 Q6_K");
   EXPECT_EQ(open_model(kModels + "formats-bf16-split-00001-of-00003.gguf")->summary(),
             "GGUF v3 in 3 parts, 15 BF16, 5 F32");
-}
-
-TEST(GgufModel, AFolderWithOneGgufFileOpens) {
-  const auto folder = std::filesystem::path(::testing::TempDir()) / "one_gguf";
-  std::filesystem::create_directories(folder);
-  std::filesystem::copy_file(kModels + "width64-q4_0.gguf", folder / "some.gguf",
-                             std::filesystem::copy_options::overwrite_existing);
-  EXPECT_EQ(open_model(folder.string())->config().name, "width64");
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
