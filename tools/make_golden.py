@@ -3,6 +3,7 @@
 
   make_golden.py tiny  --models tests/golden/models --out tests/golden/logits     for every model found there
   make_golden.py real  --model models/SmolLM2-135M-Instruct.Q4_1.gguf --out tests/golden/logits
+  make_golden.py recipe --out tests/golden/logits                                 the models of recipe_model.py
   make_golden.py check --models tests/golden/models --golden tests/golden/logits  same again, compared
 
 Weights are those of the files: safetensors as stored, GGUF dequantised by gguf-py (q and k rows put back in order),
@@ -35,6 +36,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+import recipe_model
 import tiny_models as tiny
 from make_tiny_model import GGUF_NAMES
 
@@ -70,6 +72,14 @@ def read_gguf_tensors(paths):
     return tensors, {k: f.contents() for k, f in fields.items() if len(f.data) == 1 and k != "tokenizer.ggml.tokens"}
 
 
+def to_hf(tensors, interleaved_heads):
+    """GGUF names and q/k row order to those of transformers; `interleaved_heads`: (q, k) of the llama family."""
+    for key in tensors if interleaved_heads else ():
+        if key.endswith(("attn_q.weight", "attn_k.weight")):
+            tensors[key] = undo_interleave(tensors[key], interleaved_heads["attn_k" in key])
+    return {hf_name(k): v for k, v in tensors.items()}
+
+
 def load_gguf(path, config=None):
     """The transformers model of a GGUF file; `config` where the file alone does not say all (tiny models know it)."""
     paths = sorted(path.parent.glob(path.name.replace("-00001-of-", "-*-of-")))
@@ -77,11 +87,7 @@ def load_gguf(path, config=None):
     tensors.pop("rope_freqs.weight", None)
     arch = keys["general.architecture"]
     heads = keys[f"{arch}.attention.head_count"], keys[f"{arch}.attention.head_count_kv"]
-    if arch == "llama":
-        for key in tensors:
-            if key.endswith(("attn_q.weight", "attn_k.weight")):
-                tensors[key] = undo_interleave(tensors[key], heads["attn_k" in key])
-    state = {hf_name(k): v for k, v in tensors.items()}
+    state = to_hf(tensors, heads if arch == "llama" else None)
     if config is None:
         config = transformers.LlamaConfig(
             vocab_size=len(state["model.embed_tokens.weight"]), hidden_size=keys["llama.embedding_length"],
@@ -170,9 +176,11 @@ SOME_ROWS = [0, 1, 6, 32, 63, 64, 129]
 
 
 def tiny_golden(path):
-    net = load_tiny(path)
     model = path.name.split("-00001-of-")[0].removesuffix(".gguf")
-    every = model in EVERY_LENGTH and path.is_dir()
+    return model, *golden_of(load_tiny(path), model in EVERY_LENGTH and path.is_dir())
+
+
+def golden_of(net, every):
     rng = np.random.default_rng(7)
     prompts, rows = [], []
     for length in [130, 1, 5, 17, 64, 100] if every else [130]:
@@ -182,7 +190,7 @@ def tiny_golden(path):
         ids, gaps, _ = greedy(net, tokens, 32)
         prompts.append({"tokens": tokens, "rows": keep, "at": len(rows), "greedy": ids, "gaps": gaps, "kind": "raw"})
         rows += [logits[r] for r in keep]
-    return model, prompts, rows
+    return prompts, rows
 
 
 def golden_name(path):
@@ -213,6 +221,17 @@ def check_tiny(arguments):
             sys.exit(f"{path.name}: differs from {header['made_by']}")
 
 
+def make_recipe(arguments):
+    config = transformers.LlamaConfig(
+        vocab_size=288, hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=64, max_position_embeddings=512, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, attn_implementation="eager")
+    for dtype in recipe_model.TYPES:
+        net = make_net(config, to_hf(recipe_model.tensors(dtype), (4, 1)))
+        model = f"recipe-{dtype.lower()}.gguf"
+        write_golden(arguments.out / f"{model}.golden", model, 288, "f32", *golden_of(net, False))
+
+
 # ---- The default model
 
 N_GREEDY = 64
@@ -238,6 +257,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
     for name, function, flags in (("tiny", make_tiny, ("--models", "--out")),
+                                  ("recipe", make_recipe, ("--out",)),
                                   ("check", check_tiny, ("--models", "--golden")),
                                   ("real", real_golden, ("--model", "--out"))):
         command = commands.add_parser(name)

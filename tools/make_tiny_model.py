@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes the tiny test models: Hugging Face folders and GGUF files of every supported kind.
 
-  make_tiny_model.py --out tests/golden/models --set fast    the small ones, which are committed
-  make_tiny_model.py --out DIR --set all                     also width 256 in every quantised type
+  make_tiny_model.py --out tests/golden/models
 
-Needs numpy, torch, transformers, safetensors and gguf. The same seed gives the same bytes."""
+The same seed gives the same bytes. Width 256 in every type needs no files: see tests/golden/recipe_model.h.
+Needs numpy, torch, transformers, safetensors and gguf."""
 import argparse
 import json
 import pathlib
@@ -168,14 +168,13 @@ def write_gguf(path, name, dtype="BF16", split_tensors=0):
     out.close()
 
 
-# ---- The sets
+# ---- All of them
 
 FAMILIES = ["llama-gqa", "llama-mha", "llama3-rope", "llama-yarn", "llama-linear", "qwen2-bias", "qwen3-qknorm"]
 SMALL_TYPES = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
-ALL_TYPES = ["F32", "F16", "BF16", *SMALL_TYPES, "Q4_K", "Q5_K", "Q6_K", "Q4_K_M"]
 
 
-def write_fast(out):
+def write_all(out):
     for i, name in enumerate(FAMILIES):
         write_hf(out / name, name, spelling=["old", "new"][i % 2], template=["jinja", "string", "list"][i % 3])
     for name in ("llama3-rope", "llama-yarn", "qwen2-bias", "qwen3-qknorm"):
@@ -193,15 +192,7 @@ def write_fast(out):
     write_gguf(out / "width256-q4_k_m.gguf", "width256", "Q4_K_M")
 
 
-def write_all(out):
-    write_fast(out)
-    for dtype in ALL_TYPES:
-        write_gguf(out / f"width256-{dtype.lower()}.gguf", "width256", dtype)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--set", choices=["fast", "all"], default="fast")
-    arguments = parser.parse_args()
-    {"fast": write_fast, "all": write_all}[arguments.set](arguments.out)
+    write_all(parser.parse_args().out)

@@ -57,7 +57,7 @@ def model(family, width, ffn, layers, heads, kv_heads, head_dim, tied, rope=None
                 tied=tied, rope=rope or {"rope_type": "default"}, theta=theta, eps=eps, positions=positions)
 
 
-# The smallest that show a family's own features. `formats` is written in every format; `width256` in every type.
+# The smallest that show a family's own features. `formats` is written in every format; `width256` as a mixture.
 MODELS = {
     "llama-gqa": model("llama", 48, 96, 2, 3, 1, 16, tied=True, theta=100000.0),
     "llama-mha": model("llama", 64, 80, 2, 2, 2, 32, tied=False),

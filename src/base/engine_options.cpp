@@ -78,6 +78,7 @@ void add_limits_group(Options& options, EngineConfig& c) {
   add("memory-fraction", "X", "part of the GPU's memory to use (default 0.9)",
       store(c.memory_fraction,
             [](const std::string& text, const std::string& knob) { return parse_number(text, knob, 0.01, 1.0); }));
+  add("audit", "", "check every KV block after every round; slow (default off)", store(c.audit, parse_bool));
   add("step-log", "FILE", "one JSON line per step; - is stderr", store(c.step_log, as_is));
 }
 

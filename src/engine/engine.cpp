@@ -112,10 +112,7 @@ EngineImpl::EngineImpl(const EngineConfig& config, Log log, const std::function<
 }
 
 void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& cancelled) {
-  if (config.load_format != "auto")
-    throw Error(ErrorCode::kUnsupported, "--load-format " + config.load_format + ": this build offers auto",
-                "load-format");
-  const auto files = open_model(config.model);
+  const auto files = config.load_format == "dummy" ? open_dummy_model(config.model) : open_model(config.model);
   resolved_ = resolve_config(config, files->config());
   for (const std::string& warning : resolved_.warnings) log_.warning(warning);
   log_.info("model " + resolved_.model_name + ": " + files->summary());

@@ -5,14 +5,7 @@
 #include "base/json.h"
 #include "engine/request_check.h"
 #include "monograph/error.h"
-#if __has_include("text/tokenizer_gguf.h")
 #include "text/tokenizer_gguf.h"
-#else  // until text/ has it
-namespace monograph {
-TokenizerSpec spec_from_gguf(const nlohmann::json& keys, std::vector<std::string> tokens, std::vector<float> scores,
-                             const std::vector<int>& types, const std::vector<std::string>& merges);
-}
-#endif
 
 namespace monograph {
 namespace {
@@ -22,8 +15,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const TokenizerFiles& files) {
     return std::make_shared<const Tokenizer>(
         Tokenizer::spec_from_json(files.tokenizer_json, files.tokenizer_config_json));
   if (files.gguf_tokens.empty()) return nullptr;
-  return std::make_shared<const Tokenizer>(spec_from_gguf(files.gguf, files.gguf_tokens, files.gguf_scores,
-                                                          files.gguf_token_types, files.gguf_merges));
+  return std::make_shared<const Tokenizer>(
+      spec_from_gguf(files.gguf, files.gguf_tokens, files.gguf_scores, files.gguf_token_types, files.gguf_merges));
 }
 
 std::shared_ptr<const ChatPrompt> load_chat(const std::string& given, const std::string& own,

@@ -47,7 +47,7 @@ constexpr Named kFamilies[] = {
     {"deepseek-r1-qwen", kQwen2},
     {"megrez", kQwen2},
     {"stablelm2", {SplitStyle::kQwen2}},
-    {"qwen35", {SplitStyle::kQwen35, true}},
+    {"qwen35", {SplitStyle::kQwen35}},  // its published cases keep decomposed characters
 };
 
 // The text's characters: their classes, and where each starts.

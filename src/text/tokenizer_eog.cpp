@@ -52,6 +52,7 @@ void collect_eog(TokenizerSpec& spec) {
     else
       add(spec.eog, id);
   }
+  for (auto& token : spec.added) token.special |= spec.types[token.id] == TokenType::kControl;
   // Where "<|return|>" ends the turn, "<|end|>" only ends one of its messages.
   if (!has_return) add(spec.eog, end);
 }

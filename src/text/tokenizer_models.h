@@ -59,7 +59,7 @@ class SpmModel final : public SubwordModel {
   std::unordered_map<std::string_view, TokenId> ids_;  // views into spec.tokens, which outlives this
   const std::vector<float>& scores_;
   std::array<TokenId, 256> byte_ids_;
-  bool has_bytes_ = false, fuse_unk_, by_rank_, split_words_;
+  bool has_bytes_ = false, fuse_unk_, by_rank_, ignore_merges_, split_words_;
   TokenId unk_;
   std::size_t max_token_bytes_ = 0;
   MergeTable merges_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <queue>
 
 #include "monograph/error.h"
@@ -29,6 +30,7 @@ SpmModel::SpmModel(const TokenizerSpec& spec)
     : scores_(spec.scores),
       fuse_unk_(spec.fuse_unk),
       by_rank_(!spec.merges.empty() || spec.scores.empty()),
+      ignore_merges_(spec.ignore_merges),
       split_words_(spec.metaspace),
       unk_(spec.unk.value_or(kNone)),
       merges_(spec.merges.size()) {
@@ -82,6 +84,7 @@ void SpmModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
 }
 
 void SpmModel::encode_by_rank(std::string_view text, std::vector<TokenId>& ids) const {
+  if (const TokenId whole = ignore_merges_ ? find(text) : kNone; whole != kNone) return ids.push_back(whole);
   std::vector<TokenId> symbols;
   for (std::size_t at = 0; at < text.size();) {
     const int length = utf8_char_at(text, at).length;

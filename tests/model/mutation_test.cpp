@@ -1,9 +1,13 @@
 // Model files damaged at random: each is refused in one line that names file and key or tensor, within the memory that
-// the file justifies. MONOGRAPH_MUTATIONS=N makes N of them instead of 200, MONOGRAPH_SEED picks others.
+// the file justifies. TEST_MUTATIONS=N makes N of them instead of 200, TEST_SEED picks others. With
+// TEST_BINARY=path the program must refuse them as well: exit code 1 and the same single line; it also gets
+// damaged tokenizers, which only text/ reads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 
@@ -19,6 +23,20 @@ using nlohmann::json;
 int from_environment(const char* name, int fallback) {
   const char* text = std::getenv(name);
   return text == nullptr ? fallback : std::atoi(text);
+}
+
+const char* binary() { return std::getenv("TEST_BINARY"); }
+
+// Exit code and output of one prompt to the model; nothing of it may reach the shell but a path that we made.
+std::pair<int, std::string> run_program(const std::string& path) {
+  const std::string command =
+      std::string("'") + binary() + "' generate --model '" + path + "' --prompt a --max-tokens 1 2>&1 >/dev/null";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  std::string output;
+  char buffer[4096];
+  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
+  const int status = ::pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
 class Mutations : public ::testing::Test {
@@ -37,6 +55,31 @@ class Mutations : public ::testing::Test {
     EXPECT_THAT(message, ::testing::ContainsRegex("key|tensor|count|version|header|weight|json|not a GGUF"))
         << mutation;
     EXPECT_LT(grown, 64 << 20) << mutation;
+    if (binary() != nullptr) expect_program_refuses(path, mutation, message);
+  }
+
+  void expect_program_refuses(const std::string& path, const std::string& mutation, const std::string& message) {
+    const auto [code, output] = run_program(path);
+    EXPECT_EQ(code, 1) << mutation << ": " << output;
+    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << mutation << ": " << output;
+    EXPECT_THAT(output, ::testing::HasSubstr(message)) << mutation;
+  }
+
+  void mutate_tokenizer() {
+    const TempFolder folder;
+    folder.fill(kModels + "llama-gqa");
+    std::string text = read_bytes(folder.file("tokenizer.json"));
+    json content = json::parse(text);
+    const std::string pointer = pick<std::string>({"/model/vocab/he", "/model/merges/3", "/model/type", "/model/vocab",
+                                                   "/model/merges", "/model", "/added_tokens/0/id", "/added_tokens",
+                                                   "/pre_tokenizer/type", "/pre_tokenizer/pretokenizers"});
+    const json value = pick<json>({-1, 1e30, "zz", json::array({"zz", "qq"}), true, 1ull << 40});
+    content[json::json_pointer(pointer)] = value;
+    text = content.dump();
+    if (below(3) == 0)
+      while (json::accept(text)) text[below(text.size())] = static_cast<char>(below(256));
+    write_bytes(folder.file("tokenizer.json"), text);
+    expect_program_refuses(folder.path(), "tokenizer.json" + pointer + " = " + value.dump(), "tokenizer.json");
   }
 
   void mutate_gguf_field() {
@@ -160,7 +203,7 @@ class Mutations : public ::testing::Test {
   }
 
   void mutate() {
-    switch (below(8)) {
+    switch (below(binary() == nullptr ? 8 : 9)) {
       case 0:
         return mutate_gguf_field();
       case 1:
@@ -184,8 +227,8 @@ class Mutations : public ::testing::Test {
 };
 
 TEST_F(Mutations, EachIsRefusedInOneLine) {
-  const int seed = from_environment("MONOGRAPH_SEED", 1), n = from_environment("MONOGRAPH_MUTATIONS", 200);
-  std::printf("seed %d, %d mutations; replay: MONOGRAPH_SEED=%d MONOGRAPH_MUTATIONS=%d\n", seed, n, seed, n);
+  const int seed = from_environment("TEST_SEED", 1), n = from_environment("TEST_MUTATIONS", 200);
+  std::printf("seed %d, %d mutations; replay: TEST_SEED=%d TEST_MUTATIONS=%d\n", seed, n, seed, n);
   random_.seed(static_cast<std::uint64_t>(seed));
   for (int i = 0; i < n && !HasFailure(); ++i) mutate();
 }

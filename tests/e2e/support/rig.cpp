@@ -1,14 +1,20 @@
 #include "tests/e2e/support/rig.h"
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "base/check.h"
 #include "graph/ladder.h"
+#include "tests/golden/recipe_model.h"
 
 namespace monograph::e2e {
 namespace {
@@ -149,7 +155,24 @@ bool full() {
   return wish != nullptr && std::string(wish) == "full";
 }
 
+namespace {
+// Models that follow from a rule are written when they are asked for; under another name first, so that a program
+// beside this one never reads half a file.
+std::string written_recipe(const std::string& name) {
+  const std::string path = testing::TempDir() + "/" + name, partial = path + "." + std::to_string(::getpid());
+  for (const DType dtype : golden::kRecipeTypes) {
+    std::string type(to_string(dtype));
+    std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (name != "recipe-" + type + ".gguf") continue;
+    std::ofstream(partial, std::ios::binary) << golden::recipe_model(dtype);
+    std::filesystem::rename(partial, path);
+  }
+  return path;
+}
+}  // namespace
+
 std::string tiny_model(const std::string& name) {
+  if (name.starts_with("recipe-")) return written_recipe(name);
   const std::string base = std::string(MONOGRAPH_SOURCE_DIR) + "/tests/golden/models/" + name;
   const std::string stem = name.substr(0, name.rfind(".gguf"));
   if (!std::filesystem::exists(base))  // split: named by its first file
