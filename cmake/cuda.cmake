@@ -9,6 +9,9 @@ add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-gencode=${MONOGRAPH_CUDA_ARCH}>
                     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>
                     "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler -ffp-contract=off>"
                     "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:--extended-lambda --expt-relaxed-constexpr -std=c++20>"
-                    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
-add_compile_definitions(MONOGRAPH_CUDA NDEBUG)
-include_directories(SYSTEM ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+                    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>
+                    $<$<COMPILE_LANGUAGE:CUDA>:-DNDEBUG>)
+# The one source that knows whether the build has CUDA, and those that include its headers.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/backend.cpp PROPERTIES COMPILE_DEFINITIONS MONOGRAPH_CUDA)
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/cuda/*.cpp)
+set_source_files_properties(${cuda_sources} PROPERTIES INCLUDE_DIRECTORIES "${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}")
