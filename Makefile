@@ -10,7 +10,7 @@ PORT    ?= 8000
 PROMPT  ?= Why is the sky blue? Answer in three sentences.
 JOBS    ?= $(shell nproc)
 
-.PHONY: help demo serve test setup build model test-data format lint clean
+.PHONY: help demo serve test setup build model format lint clean
 
 help:
 	@echo "make demo    install what is missing, build, fetch the default model, answer one prompt"
@@ -39,13 +39,11 @@ model:
 
 test:
 	@tools/setup.sh test
+	@$(PYTHON) tools/fetch_model.py
+	@$(PYTHON) tools/fetch_test_data.py
 	@cmake --preset cpu -DMONOGRAPH_TESTS=ON --log-level=WARNING
 	@cmake --build $(BUILD) -j $(JOBS)
-	@$(MAKE) --no-print-directory model test-data
 	@ctest --test-dir $(BUILD) -L 'fast|test' --no-tests=error --output-on-failure
-
-test-data:
-	@if [ -f tools/fetch_test_data.py ]; then $(PYTHON) tools/fetch_test_data.py; fi
 
 setup:
 	@tools/setup.sh test

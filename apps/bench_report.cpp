@@ -16,7 +16,17 @@ std::string plain(const nlohmann::ordered_json& value) {
   return text;
 }
 
+/// One row of many columns reads better top to bottom.
+std::string upright(const BenchRow& row) {
+  std::string text = "| | |\n| --- | ---: |\n";
+  for (const auto& [key, value] : row.items())
+    if (!value.is_array()) text += "| " + key + " | " + plain(value) + " |\n";
+  return text;
+}
+
 std::string markdown(const std::vector<BenchRow>& rows) {
+  constexpr std::size_t kMostColumns = 16;
+  if (rows.size() == 1 && rows[0].size() > kMostColumns) return upright(rows[0]);
   std::string head = "|", rule = "|", body;
   for (const auto& [key, value] : rows[0].items()) {
     if (value.is_array()) continue;

@@ -39,14 +39,17 @@ inside() {  # inside [--offline] COMMAND
       ${https_proxy:+https_proxy=$https_proxy} bash -c "$2"' newcomer "$root" "$1"
 }
 
-echo "| step | seconds | result |"
-echo "|---|---:|---|"
-step() {  # step NAME COMMAND...: runs it, keeps its output, prints a row
-  local name=$1 log=$folder/${1//[^a-z]/_}.log started
+echo "commit $(git rev-parse --short=12 HEAD), $(date -u +%Y-%m-%d), $(nproc) cores"
+echo
+echo "| step | seconds | CPU seconds | result |"
+echo "|---|---:|---:|---|"
+TIMEFORMAT='%0R %0U %0S'
+step() {  # step NAME COMMAND...: runs it, keeps its output, prints a row; CPU seconds tell what a busy machine hides
+  local name=$1 log=$folder/${1//[^a-z]/_}.log result=ok times
   shift
-  started=$(date +%s)
-  if "$@" >"$log" 2>&1; then result=ok; else result="FAILED, see $log"; fi
-  echo "| $name | $(( $(date +%s) - started )) | $result |"
+  times=$( { time "$@" >"$log" 2>&1; } 2>&1 ) || result="FAILED, see $log"
+  read -r wall user system <<<"$times"
+  echo "| $name | $wall | $((user + system)) | $result |"
   [ "$result" = ok ] || { tail -40 "$log" >&2; exit 1; }
 }
 

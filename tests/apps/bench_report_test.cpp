@@ -24,6 +24,12 @@ TEST(BenchReport, MarkdownHasOneColumnPerKeyWithoutSamples) {
             "| a \"small\" one | 16 | 20.0 |\n| a \"small\" one | 512 | 640.0 |\n");
 }
 
+TEST(BenchReport, OneLongRowStandsUpright) {
+  BenchRow row;
+  for (int i = 0; i < 17; ++i) row["key" + std::to_string(i)] = i;
+  EXPECT_TRUE(report({row}, "md").starts_with("| | |\n| --- | ---: |\n| key0 | 0 |\n| key1 | 1 |\n"));
+}
+
 TEST(BenchReport, CsvQuotesText) {
   EXPECT_EQ(report(two_rows(), "csv"),
             "model,n_prompt,graph_us\n\"a \"\"small\"\" one\",16,20.0\n\"a \"\"small\"\" one\",512,640.0\n");
