@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <string>
@@ -136,9 +138,23 @@ Quantiles time_us(int repetitions, const Work& work) {
   return {us[us.size() / 10], us[us.size() / 2], us[us.size() * 99 / 100]};
 }
 
+/// Times are host times around one step: staging, launch, and waiting for the sampled token.
+void write_result(int argc, char** argv, const std::string& device, const nlohmann::json& rows) {
+  std::string command;
+  for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(argv[i]);
+  const nlohmann::json result = {{"command", command},
+                                 {"device", device},
+                                 {"model", argv[2]},
+                                 {"bw_tb_s", kBytesPerUs / 1e6},
+                                 {"tflop_s", kFlopsPerUs / 1e6},
+                                 {"repetitions", std::atoi(argv[3])},
+                                 {"rows", rows}};
+  std::ofstream(argv[5]) << result.dump(1) << "\n";
+}
+
 int run(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: lane_bench DEVICE SHAPE REPETITIONS T1,T2,...\n");
+  if (argc != 5 && argc != 6) {
+    std::fprintf(stderr, "usage: lane_bench DEVICE SHAPE REPETITIONS T1,T2,... [RESULT.json]\n");
     return 2;
   }
   const int repetitions = std::atoi(argv[3]);
@@ -185,6 +201,7 @@ int run(int argc, char** argv) {
   std::printf(
       "| model | tokens | bucket | graph us p50 | p10 | p99 | eager us | floor us | %% of floor "
       "|\n|---|---|---|---|---|---|---|---|---|\n");
+  nlohmann::json rows = nlohmann::json::array();
   for (int t : lengths) {
     Batch batch;
     std::minstd_rand random(7);
@@ -203,6 +220,14 @@ int run(int argc, char** argv) {
     std::printf("| %s | %d | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |\n", config.name.c_str(), t, bucket,
                 graph.p50, graph.p10, graph.p99, eager.p50, floor, 100 * floor / graph.p50);
     std::fflush(stdout);
+    rows.push_back({{"tokens", t},
+                    {"bucket", bucket},
+                    {"graph_us", graph.p50},
+                    {"graph_us_p10", graph.p10},
+                    {"graph_us_p99", graph.p99},
+                    {"eager_us", eager.p50},
+                    {"floor_us", floor},
+                    {"percent_of_floor", 100 * floor / graph.p50}});
     if (t != lengths.back()) continue;
     batch.input_ids.resize(1);
     row.n_tokens = 1;
@@ -213,6 +238,7 @@ int run(int argc, char** argv) {
                 bucket, decode.p50, decode.p10, decode.p99, floor_us(config, 1),
                 100 * floor_us(config, 1) / decode.p50);
   }
+  if (argc == 6) write_result(argc, argv, backend.device->description(), rows);
   return 0;
 }
 
