@@ -6,8 +6,8 @@
 namespace monograph {
 namespace {
 
-// The list that users of llama.cpp know, without its fill-in-the-middle separators. "</s>" counts only where the file
-// itself calls it a control token: some vocabularies hold it as plain text.
+// The list that users of llama.cpp know, without its fill-in-the-middle separators. "</s>" counts only where it is an
+// added token: some vocabularies hold it as plain text.
 constexpr std::array<std::string_view, 18> kEndTexts = {
     "<|im_end|>",       // ChatML: Qwen, SmolLM
     "<|eot_id|>",       // Llama 3: end of turn
@@ -44,7 +44,7 @@ void collect_eog(TokenizerSpec& spec) {
     const std::string_view text = spec.tokens[i];
     if (text.size() < 5 || std::find(kEndTexts.begin(), kEndTexts.end(), text) == kEndTexts.end()) continue;
     const auto id = static_cast<TokenId>(i);
-    if (text == "</s>" && spec.types[i] != TokenType::kControl) continue;
+    if (text == "</s>" && spec.types[i] == TokenType::kNormal) continue;
     if (spec.types[i] != TokenType::kUnknown) spec.types[i] = TokenType::kControl;
     has_return |= text == "<|return|>";
     if (text == "<|end|>")
