@@ -42,7 +42,7 @@ void collect_eog(TokenizerSpec& spec) {
   std::optional<TokenId> end;
   for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
     const std::string_view text = spec.tokens[i];
-    if (text.size() < 5 || std::find(kEndTexts.begin(), kEndTexts.end(), text) == kEndTexts.end()) continue;
+    if (text.size() < 4 || std::find(kEndTexts.begin(), kEndTexts.end(), text) == kEndTexts.end()) continue;
     const auto id = static_cast<TokenId>(i);
     if (text == "</s>" && spec.types[i] == TokenType::kNormal) continue;
     if (spec.types[i] != TokenType::kUnknown) spec.types[i] = TokenType::kControl;
