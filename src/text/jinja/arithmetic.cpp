@@ -11,6 +11,7 @@ namespace {
 
 [[noreturn]] void no_operator(const char* op, const Value& a, const Value& b) {
   check_defined(a), check_defined(b);
+  if (is_set_like(a) || is_set_like(b)) unsupported("a set made of a dictionary's keys or items");
   fail(std::string("unsupported operand types for ") + op + ": '" + type_name(a) + "' and '" + type_name(b) + "'");
 }
 

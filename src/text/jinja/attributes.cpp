@@ -52,7 +52,9 @@ bool is_indexed(const Sequence& sequence) {
 std::optional<Value> item(Heap& heap, const Value& object, const Value& key) {
   if (const auto* dict = object.object<Dict>()) {
     const auto* sequence = key.object<Sequence>();
-    if (key.object<Dict>() || (sequence && sequence->type == SequenceType::kList)) return std::nullopt;
+    const bool hashable =
+        !key.object<Dict>() && !is_set_like(key) && !(sequence && sequence->type == SequenceType::kList);
+    if (!hashable) return std::nullopt;
     const Value* found = find_key(heap, *dict, key);
     return found ? std::optional<Value>(*found) : std::nullopt;
   }

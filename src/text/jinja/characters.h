@@ -13,6 +13,7 @@ bool is_digit(char32_t code);    ///< str.isdigit()
 bool is_decimal(char32_t code);  ///< str.isdecimal()
 bool is_upper(char32_t code);
 bool is_lower(char32_t code);
+bool is_title(char32_t code);  ///< A digraph such as U+01C5, upper case at its first letter only.
 inline bool is_word(char32_t code) { return code == '_' || is_alphabetic(code) || is_numeric(code); }
 
 std::string to_upper(std::string_view bytes);

@@ -112,8 +112,8 @@ bool is_in(const std::string_view (&names)[N], std::string_view name) {
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
 constexpr std::string_view kListMutators[] = {"append", "clear", "pop",    "reverse",
                                               "insert", "sort",  "extend", "remove"};
-constexpr std::string_view kOtherStringNames[] = {"encode",  "expandtabs", "format_map", "isidentifier",
-                                                  "istitle", "maketrans",  "swapcase",   "translate"};
+constexpr std::string_view kOtherStringNames[] = {"casefold", "encode",    "expandtabs", "format_map", "isidentifier",
+                                                  "istitle",  "maketrans", "swapcase",   "translate"};
 constexpr std::string_view kMarkupNames[] = {"unescape", "striptags", "escape"};
 constexpr std::string_view kNumberNames[] = {"real",       "imag",      "numerator", "denominator", "conjugate",
                                              "bit_length", "bit_count", "to_bytes",  "from_bytes",  "as_integer_ratio",

@@ -196,7 +196,7 @@ ExprPtr ExpressionParser::primary(bool with_namespace) {
   if (tokens_.is_op("[")) return list();
   if (tokens_.is_op("{")) return dict();
   if (!tokens_.skip_op("(")) tokens_.bad("expected an expression, found " + tokens_.describe());
-  ExprPtr inner = tuple(true, {}, /*in_parentheses=*/true);
+  ExprPtr inner = tuple(true, /*in_parentheses=*/true);
   tokens_.expect_op(")");
   return inner;
 }
@@ -255,11 +255,10 @@ ExprPtr ExpressionParser::dict() {
   return with_kids(ExprKind::kDict, line, std::move(items));
 }
 
-ExprPtr ExpressionParser::tuple(bool with_conditional, std::string_view stop, bool in_parentheses) {
+ExprPtr ExpressionParser::tuple(bool with_conditional, bool in_parentheses) {
   const int line = tokens_.line();
   const auto at_end = [&] {
-    return tokens_.is(TokenType::kOutputEnd) || tokens_.is(TokenType::kBlockEnd) || tokens_.is_op(")") ||
-           (!stop.empty() && tokens_.is_name(stop));
+    return tokens_.is(TokenType::kOutputEnd) || tokens_.is(TokenType::kBlockEnd) || tokens_.is_op(")");
   };
   std::vector<ExprPtr> items;
   bool is_tuple = false;
@@ -275,13 +274,13 @@ ExprPtr ExpressionParser::tuple(bool with_conditional, std::string_view stop, bo
   return with_kids(ExprKind::kTuple, line, std::move(items));
 }
 
-ExprPtr ExpressionParser::target(bool with_namespace, std::string_view stop) {
+ExprPtr ExpressionParser::target(bool with_namespace) {
   const int line = tokens_.line();
   std::vector<ExprPtr> items;
   bool is_tuple = false;
   while (true) {
     if (!items.empty()) tokens_.expect_op(",");
-    if (tokens_.is(TokenType::kBlockEnd) || (!stop.empty() && tokens_.is_name(stop))) break;
+    if (tokens_.is(TokenType::kBlockEnd)) break;
     items.push_back(primary(with_namespace));
     check_target(*items.back());
     if (!tokens_.is_op(",")) break;

@@ -14,10 +14,10 @@ class ExpressionParser {
   ExpressionParser(TokenStream& tokens, ParseState& state) : tokens_(tokens), state_(state) {}
 
   ExprPtr expression();
-  /// An expression, or a tuple of them without parentheses. `stop`: a name that ends it.
-  ExprPtr tuple(bool with_conditional = true, std::string_view stop = {}, bool in_parentheses = false);
+  /// An expression, or a tuple of them without parentheses.
+  ExprPtr tuple(bool with_conditional = true, bool in_parentheses = false);
   /// What `for` and `set` assign to: names, tuples of them and, for `set`, namespace attributes.
-  ExprPtr target(bool with_namespace, std::string_view stop = {});
+  ExprPtr target(bool with_namespace);
   /// A chain of filters over `node`; with `inside_tag` the first stands without its bar.
   ExprPtr filters(ExprPtr node, bool inside_tag = false);
   /// A plain name to assign to: a macro, a parameter.

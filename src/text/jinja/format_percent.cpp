@@ -122,8 +122,12 @@ class PercentFormatter {
   }
 
   void check_all_used() const {
+    // Whatever Python can subscript counts as a mapping, of which nothing need be used.
     const auto* sequence = arguments_.object<Sequence>();
-    const bool left = tuple_ ? used_ < tuple_->size() : used_ == 0 && !arguments_.object<Dict>() && !sequence;
+    const bool subscriptable =
+        arguments_.object<Dict>() || arguments_.is_undefined() ||
+        (sequence && (sequence->type == SequenceType::kList || sequence->type == SequenceType::kRange));
+    const bool left = tuple_ ? used_ < tuple_->size() : used_ == 0 && !subscriptable;
     if (left) fail("not all arguments converted during string formatting");
   }
 

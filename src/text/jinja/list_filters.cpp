@@ -75,7 +75,7 @@ Value sort_key(In in, const Value& item, const Value& attribute, bool case_sensi
     Value key = get_path(in, item, path);
     keys.push_back(case_sensitive ? std::move(key) : folded(in.heap(), key));
   }
-  return keys.size() == 1 ? std::move(keys[0]) : in.heap().list(std::move(keys));
+  return in.heap().list(std::move(keys));
 }
 
 struct Keyed {

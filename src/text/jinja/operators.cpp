@@ -44,6 +44,7 @@ class Comparison {
     const auto *left = a.object<Sequence>(), *right = b.object<Sequence>();
     const bool ordered = left && right && left->type == right->type &&
                          (left->type == SequenceType::kList || left->type == SequenceType::kTuple);
+    if (!ordered && (is_set_like(a) || is_set_like(b))) unsupported("comparing a dictionary's keys or items as sets");
     if (!ordered) fail("'" + type_name(a) + "' and '" + type_name(b) + "' have no order");
     return less_sequences(left->items, right->items, or_equal);
   }
@@ -111,13 +112,20 @@ std::vector<Value> characters_of(Heap& heap, const TextPtr& text) {
   heap.charge(text->n_chars * static_cast<std::int64_t>(sizeof(Value) + sizeof(Text)));
   for (std::size_t at = 0; at < text->bytes.size();) {
     const std::size_t end = at + read_character(text->bytes, at).length;
-    items.emplace_back(part_of(text, at, end));
+    TextBuilder builder;
+    builder.append_part(*text, at, end);
+    items.emplace_back(builder.finish());
     at = end;
   }
   return items;
 }
 
 }  // namespace
+
+bool is_set_like(const Value& value) {
+  const auto* sequence = value.object<Sequence>();
+  return sequence && (sequence->type == SequenceType::kKeys || sequence->type == SequenceType::kItems);
+}
 
 void check_defined(const Value& value) {
   if (const auto* undefined = value.get<Undefined>()) fail(*undefined->why);
@@ -195,7 +203,7 @@ std::vector<Value> items_of(Heap& heap, const Value& value) {
 
 void check_hashable(const Value& key) {
   const auto* sequence = key.object<Sequence>();
-  if (key.object<Dict>() || (sequence && sequence->type == SequenceType::kList)) {
+  if (key.object<Dict>() || is_set_like(key) || (sequence && sequence->type == SequenceType::kList)) {
     fail("unhashable type: '" + type_name(key) + "'");
   }
   if (sequence && sequence->type == SequenceType::kTuple) {

@@ -24,6 +24,8 @@ void check_hashable(const Value& key);
 const Value* find_key(Heap& heap, const Dict& dict, const Value& key);
 void set_key(Heap& heap, Dict& dict, const Value& key, Value value);
 
+/// dict.keys() and dict.items(), which Python also takes as sets.
+bool is_set_like(const Value& value);
 /// Fails with the reason why `value` is undefined, if it is.
 void check_defined(const Value& value);
 

@@ -140,9 +140,9 @@ class Parser {
   StmtPtr for_statement(int line) {
     StmtPtr stmt = make(StmtKind::kFor, line);
     ++state_.for_depth;
-    stmt->target = expressions_.target(false, "in");
+    stmt->target = expressions_.target(false);
     tokens_.expect_name("in");
-    stmt->expr = expressions_.tuple(/*with_conditional=*/false, "recursive");
+    stmt->expr = expressions_.tuple(/*with_conditional=*/false);
     if (tokens_.skip_name("if")) stmt->condition = expressions_.expression();
     stmt->recursive = tokens_.skip_name("recursive");
     ++state_.loop_depth;

@@ -242,7 +242,7 @@ constexpr std::pair<std::string_view, Native> kMethods[] = {
     {"lower", lower},
     {"title", title},
     {"capitalize", capitalize},
-    {"casefold", lower},
+
     {"center", center},
     {"ljust", ljust},
     {"rjust", rjust},
@@ -286,7 +286,7 @@ bool all_cased(Heap& heap, const Text& text, bool upper) {
   bool any = false;
   for (std::size_t at = 0; at < text.bytes.size(); at += read_character(text.bytes, at).length) {
     const char32_t code = read_character(text.bytes, at).code;
-    if (upper ? is_lower(code) : is_upper(code)) return false;
+    if (is_title(code) || (upper ? is_lower(code) : is_upper(code))) return false;
     any |= upper ? is_upper(code) : is_lower(code);
   }
   return any;

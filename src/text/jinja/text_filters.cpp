@@ -131,13 +131,13 @@ Value indent(In in, Self self, Args args) {
 
 Value truncate(In in, Self self, Args args) {
   const Bound bound = bind("truncate", args, {"length", "killwords", "end", "leeway"});
-  const TextPtr& text = require_text(self, "truncate");
   const Int most = bound.integer(0, 255, "length");
   const TextPtr end = bound[2] ? require_text(*bound[2], "truncate") : make_text("...");
   const Int leeway = bound.none(3) ? 5 : bound.integer(3, 5, "leeway");
   if (most < end->n_chars || leeway < 0)
     fail("truncate() needs a length of at least that of its end, and no negative leeway");
-  if (text->n_chars <= most + leeway) return self;
+  if (length(self) <= most + leeway) return self;
+  const TextPtr& text = require_text(self, "truncate");
   std::size_t cut = offset_of(text->bytes, static_cast<std::int64_t>(most - end->n_chars));
   if (!bound.flag(1, false)) {
     const std::size_t space = cut == 0 ? std::string::npos : text->bytes.rfind(' ', cut - 1);
