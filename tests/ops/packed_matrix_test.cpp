@@ -13,6 +13,8 @@ using test::dequantised;
 using test::kWeightTypes;
 using test::random_blocks;
 
+WeightMemory memory;
+
 std::vector<float> row_of(const CpuPackedMatrix& matrix, int row) {
   std::vector<float> values(matrix.cols());
   const Panel& panel = matrix.panel(matrix.panel_of(row));
@@ -27,7 +29,7 @@ TEST(PackedMatrix, HoldsEveryTypesExactValues) {
     const auto bytes = random_blocks(random, dtype, rows, cols);
     const auto expected = dequantised(dtype, bytes, rows, cols);
     const MatrixPart part{dtype, rows, cols, bytes, {}};
-    const CpuPackedMatrix matrix({&part, 1}, false);
+    const CpuPackedMatrix matrix({&part, 1}, memory, false);
     for (int r = 0; r < rows; ++r) {
       const auto values = row_of(matrix, r);
       for (int k = 0; k < cols; ++k)
@@ -42,7 +44,7 @@ TEST(PackedMatrix, TakesLittleMoreThanTheFile) {
   for (DType dtype : kWeightTypes) {
     const auto bytes = random_blocks(random, dtype, 64, 512);
     const MatrixPart part{dtype, 64, 512, bytes, {}};
-    const CpuPackedMatrix matrix({&part, 1}, false);
+    const CpuPackedMatrix matrix({&part, 1}, memory, false);
     EXPECT_LE(static_cast<double>(matrix.bytes()), 1.03 * static_cast<double>(bytes.size())) << to_string(dtype);
   }
 }
@@ -54,7 +56,7 @@ TEST(PackedMatrix, StacksPartsOfAnyTypeAndHeightInAnyOrder) {
              c = random_blocks(random, DType::kF16, 5, cols);
   MatrixPart parts[] = {{DType::kQ4_1, 20, cols, a, {}}, {DType::kQ4_1, 9, cols, b, {}}, {DType::kF16, 5, cols, c, {}}};
   parts[1].row_order = {8, 7, 6, 5, 4, 3, 2, 1, 0};
-  const CpuPackedMatrix matrix(parts, false, 17);
+  const CpuPackedMatrix matrix(parts, memory, false, 17);
   ASSERT_EQ(matrix.rows(), 34);
   const auto va = dequantised(DType::kQ4_1, a, 20, cols), vb = dequantised(DType::kQ4_1, b, 9, cols),
              vc = dequantised(DType::kF16, c, 5, cols);
@@ -73,7 +75,7 @@ TEST(PackedMatrix, RoundsToBfloat16InThatMode) {
   std::mt19937_64 random(test::seed());
   const auto bytes = random_blocks(random, DType::kQ6_K, 18, 256);
   const MatrixPart part{DType::kQ6_K, 18, 256, bytes, {}};
-  const CpuPackedMatrix matrix({&part, 1}, true);
+  const CpuPackedMatrix matrix({&part, 1}, memory, true);
   const auto values = dequantised(DType::kQ6_K, bytes, 18, 256);
   for (int r = 0; r < 18; ++r)
     for (int k = 0; k < 256; ++k) ASSERT_EQ(row_of(matrix, r)[k], to_float(to_bf16(values[std::size_t(r) * 256 + k])));
@@ -83,7 +85,7 @@ TEST(PackedMatrix, RefusesWhatItCannotPack) {
   const std::vector<std::byte> bytes(4 * 32);
   const auto code_of = [](const MatrixPart& part) {
     try {
-      CpuPackedMatrix matrix({&part, 1}, false);
+      CpuPackedMatrix matrix({&part, 1}, memory, false);
     } catch (const Error& error) {
       return error.code();
     }

@@ -18,7 +18,7 @@ std::unique_ptr<PackedMatrix> CpuOps::pack(std::span<const MatrixPart> parts, Ma
   for (const MatrixPart& part : parts) rows += part.rows;
   // gated_up pairs the i-th gate panel with the i-th up panel.
   const int split_at = role == MatrixRole::kGateUp ? rows / 2 : 0;
-  return std::make_unique<CpuPackedMatrix>(parts, activation_dtype_ == DType::kBF16, split_at);
+  return std::make_unique<CpuPackedMatrix>(parts, weights_, activation_dtype_ == DType::kBF16, split_at);
 }
 
 void CpuOps::for_rows(int n_rows, const std::function<void(int, int)>& work) {
@@ -44,17 +44,49 @@ void CpuOps::store(const Tensor<2>& x, int row, int begin, int n, const float* v
     kernels_.to_bf16(x.as<bf16>() + at, values, n);
 }
 
-const float* CpuOps::load_rows(Tensor<2> x, std::function<int(int)> row_of, int n, const float* norm, float eps) {
+void CpuOps::add(const Tensor<2>& x, int row, int begin, int n, const float* values) const {
+  if (x.dtype == DType::kF32) {
+    kernels_.add(x.as<float>() + static_cast<std::int64_t>(row) * x.shape[1] + begin, values, n);
+    return;
+  }
+  float sum[kLanes];
+  for (int i = 0; i < n; i += kLanes) {
+    const int count = std::min(kLanes, n - i);
+    load(sum, x, row, begin + i, count);
+    kernels_.add(sum, values + i, count);
+    store(x, row, begin + i, count, sum);
+  }
+}
+
+const float* CpuOps::normalised_rows(const Tensor<2>& x, const std::function<int(int)>& row_of, int n,
+                                     const float* norm, float eps) {
   const int width = x.shape[1];
   float* rows = shared_.floats(Scratch::kRows, std::int64_t{n} * width);
   for_rows(n, [&](int i, int) {
     float* row = rows + static_cast<std::int64_t>(i) * width;
     load(row, x, row_of(i), 0, width);
-    if (!norm) return;
     kernels_.rms_norm(row, row, norm, width, eps);
     if (activation_dtype_ == DType::kBF16) kernels_.round_to_bf16(row, width);
   });
   return rows;
+}
+
+const float* CpuOps::plain_rows(const Tensor<2>& x, int begin, int n) {
+  const int width = x.shape[1];
+  if (x.dtype == DType::kF32) return x.as<float>() + static_cast<std::int64_t>(begin) * width;
+  float* rows = shared_.floats(Scratch::kRows, std::int64_t{n} * width);
+  for_rows(n, [&](int i, int) { load(rows + static_cast<std::int64_t>(i) * width, x, begin + i, 0, width); });
+  return rows;
+}
+
+void CpuOps::for_stretches(const CpuPackedMatrix& w, int begin, int end,
+                           const std::function<void(int, int, int)>& work) {
+  for (int p = begin; p < end;) {
+    int next = p + 1;
+    while (next < end && w.panel(next - 1).n_rows == kLanes) ++next;
+    work(w.panel(p).row, w.panel(next - 1).row + w.panel(next - 1).n_rows - w.panel(p).row, (p - begin) * kLanes);
+    p = next;
+  }
 }
 
 int CpuOps::panels_per_unit(int n_panels, int n_rows) const {
@@ -101,18 +133,10 @@ void CpuOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& matrix, c
     const int n_rows = rows_in_use(in);
     for (int begin = 0; begin < n_rows; begin += kRowBlock) {
       const int n = std::min(kRowBlock, n_rows - begin);
-      const float* rows = load_rows(
-          a, [=](int i) { return begin + i; }, n, nullptr, 0);
-      matmul(rows, n, w, [&](const Product& product) {
-        float sum[kLanes];
-        for (int p = product.begin; p < product.end; ++p) {
-          const Panel& panel = w.panel(p);
-          for (int i = 0; i < n; ++i) {
-            load(sum, x, begin + i, panel.row, panel.n_rows);
-            kernels_.add(sum, product.values + i * product.stride + (p - product.begin) * kLanes, panel.n_rows);
-            store(x, begin + i, panel.row, panel.n_rows, sum);
-          }
-        }
+      matmul(plain_rows(a, begin, n), n, w, [&](const Product& product) {
+        for_stretches(w, product.begin, product.end, [&](int row, int count, int column) {
+          for (int i = 0; i < n; ++i) add(x, begin + i, row, count, product.values + i * product.stride + column);
+        });
       });
     }
   });
@@ -128,7 +152,7 @@ void CpuOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, flo
     const int n_rows = rows_in_use(in);
     for (int begin = 0; begin < n_rows; begin += kRowBlock) {
       const int n = std::min(kRowBlock, n_rows - begin);
-      const float* rows = load_rows(
+      const float* rows = normalised_rows(
           x, [=](int i) { return begin + i; }, n, norm.data, norm_eps);
       const int per_unit = panels_per_unit(n_panels, n);
       pool().parallel_for(n_panels, per_unit, [&](std::int64_t first, std::int64_t last, int thread) {
@@ -142,9 +166,10 @@ void CpuOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, flo
         for (int i = 0; i < n; ++i) {
           float* row = gate + i * stride;
           kernels_.silu_multiply(row, row, up + i * stride, static_cast<int>(stride / 2));
-          for (int p = p0; p < p1; ++p)
-            store(out, begin + i, w.panel(p).row, w.panel(p).n_rows, row + (p - p0) * kLanes);
         }
+        for_stretches(w, p0, p1, [&](int row, int count, int column) {
+          for (int i = 0; i < n; ++i) store(out, begin + i, row, count, gate + i * stride + column);
+        });
       });
     }
   });

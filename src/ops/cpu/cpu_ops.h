@@ -54,15 +54,22 @@ class CpuOps : public Ops {
 
   /// Runs work(row, thread) over rows, on all threads if there are enough of them.
   void for_rows(int n_rows, const std::function<void(int, int)>& work);
-  /// Rows `begin..begin + n` of x, as float32: normalised when `norm` is given, rounded as the activation type says.
-  /// The result lies in shared scratch until the next call.
-  const float* load_rows(Tensor<2> x, std::function<int(int)> row_of, int n, const float* norm, float eps);
+  /// Rows row_of(0..n) of x as float32, normalised and rounded as the activation type says. In shared scratch until the
+  /// next call.
+  const float* normalised_rows(const Tensor<2>& x, const std::function<int(int)>& row_of, int n, const float* norm,
+                               float eps);
+  /// Rows begin..begin + n of x as float32: in place, or in shared scratch until the next call.
+  const float* plain_rows(const Tensor<2>& x, int begin, int n);
   /// x @ w^T for n_rows contiguous rows of w.cols() floats, in tiles on all threads.
   void matmul(const float* x, int n_rows, const CpuPackedMatrix& w, const std::function<void(const Product&)>& finish);
+  /// Calls work(first row of w, count, column of the product's tile) for stretches of whole panels.
+  static void for_stretches(const CpuPackedMatrix& w, int begin, int end,
+                            const std::function<void(int, int, int)>& work);
   int panels_per_unit(int n_panels, int n_rows) const;
 
   void load(float* out, const Tensor<2>& x, int row, int begin, int n) const;
   void store(const Tensor<2>& x, int row, int begin, int n, const float* values) const;
+  void add(const Tensor<2>& x, int row, int begin, int n, const float* values) const;
   void project_rows(const Tensor<3>& q, const KvLayer& kv, const Tensor<2>& x, const QkvWeights& w,
                     const Rotation& rotation, float eps, const StepInputs& in, int begin, int n);
   void attend_unit(const Tensor<3>& out, const Tensor<3>& q, const KvLayer& kv, float scale, const StepInputs& in,
@@ -71,6 +78,7 @@ class CpuOps : public Ops {
   CpuDevice& device_;
   DType activation_dtype_;
   const Kernels& kernels_;
+  WeightMemory weights_;
   Scratch shared_;
   std::vector<Scratch> scratch_;      // per thread
   std::vector<RowSampler> samplers_;  // per thread

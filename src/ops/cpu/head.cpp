@@ -34,15 +34,14 @@ void CpuOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1
       if (samples(in, slot)) slots.push_back(slot);
     if (slots.empty()) return;
     const int n = static_cast<int>(slots.size());
-    const float* rows = load_rows(
+    const float* rows = normalised_rows(
         x, [&](int i) { return in.sample_rows[slots[i]]; }, n, norm.data, norm_eps);
     matmul(rows, n, w, [&](const Product& product) {
-      for (int i = 0; i < n; ++i) {
-        float* out = logits.data + static_cast<std::int64_t>(slots[i]) * logits.shape[1];
-        for (int p = product.begin; p < product.end; ++p)
-          std::copy_n(product.values + i * product.stride + (p - product.begin) * kLanes, w.panel(p).n_rows,
-                      out + w.panel(p).row);
-      }
+      for_stretches(w, product.begin, product.end, [&](int row, int count, int column) {
+        for (int i = 0; i < n; ++i)
+          std::copy_n(product.values + i * product.stride + column, count,
+                      logits.data + static_cast<std::int64_t>(slots[i]) * logits.shape[1] + row);
+      });
     });
   });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <string>
 
 #include "base/bf16.h"
@@ -12,8 +11,6 @@
 
 namespace monograph::cpu {
 namespace {
-
-constexpr std::align_val_t kAlignment{64};
 
 /// One row of the matrix: which part it lies in, and where.
 struct SourceRow {
@@ -153,9 +150,7 @@ std::int64_t panel_block_bytes(DType dtype) {
   return std::int64_t{block_bytes(dtype)} * kLanes;
 }
 
-void CpuPackedMatrix::Release::operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
-
-CpuPackedMatrix::CpuPackedMatrix(std::span<const MatrixPart> parts, bool as_bf16, int split_at) {
+CpuPackedMatrix::CpuPackedMatrix(std::span<const MatrixPart> parts, WeightMemory& memory, bool as_bf16, int split_at) {
   CHECK(!parts.empty());
   cols_ = parts[0].cols;
   for (const MatrixPart& part : parts) check_part(part, cols_);
@@ -171,7 +166,7 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const MatrixPart> parts, bool as_bf16
     panels_.push_back(panel);
     bytes_ += panel_bytes(panel.dtype, cols_);
   }
-  data_.reset(static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes_), kAlignment)));
+  data_ = memory.allocate(bytes_);
   for (const Panel& panel : panels_) {
     std::byte* out = data_.get() + panel.offset;
     const auto from = std::span(rows).subspan(panel.row, panel.n_rows);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "ops/cpu/weight_memory.h"
 #include "ops/ops.h"
 
 namespace monograph::cpu {
@@ -27,7 +28,7 @@ std::int64_t panel_block_bytes(DType dtype);
 class CpuPackedMatrix : public PackedMatrix {
  public:
   /// `as_bf16`: dequantise and round every weight to bfloat16. `split_at`: a row where a new panel must begin, or 0.
-  CpuPackedMatrix(std::span<const MatrixPart> parts, bool as_bf16, int split_at = 0);
+  CpuPackedMatrix(std::span<const MatrixPart> parts, WeightMemory& memory, bool as_bf16, int split_at = 0);
 
   int rows() const override { return rows_; }
   int cols() const override { return cols_; }
@@ -39,12 +40,9 @@ class CpuPackedMatrix : public PackedMatrix {
   const std::byte* data(const Panel& panel) const { return data_.get() + panel.offset; }
 
  private:
-  struct Release {
-    void operator()(std::byte* p) const;
-  };
   int rows_ = 0, cols_ = 0;
   std::vector<Panel> panels_;
-  std::unique_ptr<std::byte, Release> data_;
+  std::shared_ptr<std::byte> data_;  // shared with the other matrices of its piece of memory
   std::int64_t bytes_ = 0;
 };
 

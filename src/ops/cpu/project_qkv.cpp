@@ -65,18 +65,17 @@ void CpuOps::project_rows(const Tensor<3>& q, const KvLayer& kv, const Tensor<2>
                           const Rotation& rotation, float eps, const StepInputs& in, int begin, int n) {
   const auto& w = static_cast<const CpuPackedMatrix&>(*weights.qkv);
   const int dim = kv.head_dim, n_q = q.shape[1], n_kv = kv.n_kv_heads, width = w.rows();
-  const float* rows = load_rows(
+  const float* rows = normalised_rows(
       x, [=](int i) { return begin + i; }, n, weights.norm.data, eps);
   float* qkv = shared_.floats(Scratch::kQueries, std::int64_t{n} * width);
   matmul(rows, n, w, [&](const Product& product) {
-    for (int p = product.begin; p < product.end; ++p) {
-      const Panel& panel = w.panel(p);
+    for_stretches(w, product.begin, product.end, [&](int row, int count, int column) {
       for (int i = 0; i < n; ++i) {
-        float* out = qkv + static_cast<std::int64_t>(i) * width + panel.row;
-        std::copy_n(product.values + i * product.stride + (p - product.begin) * kLanes, panel.n_rows, out);
-        if (weights.bias.data) kernels_.add(out, weights.bias.data + panel.row, panel.n_rows);
+        float* out = qkv + static_cast<std::int64_t>(i) * width + row;
+        std::copy_n(product.values + i * product.stride + column, count, out);
+        if (weights.bias.data) kernels_.add(out, weights.bias.data + row, count);
       }
-    }
+    });
   });
 
   const Tensor<2> q_rows{q.data, q.dtype, {q.shape[0], n_q * dim}};

@@ -10,6 +10,7 @@
 
 #include <limits>
 
+#include "hwy/cache_control.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/simd/block-inl.h"
 
@@ -63,32 +64,64 @@ HWY_INLINE const float* TileRows(const void* cache, const AttentionTile& tile, i
   return room;
 }
 
-/// out[d][keys] = rows[j][columns], four by four.
-HWY_INLINE void Transpose(float* out, int keys, const float* rows, int columns, int n_rows, int dim) {
-  const hn::Full128<float> d4;
-  const hn::Repartition<double, decltype(d4)> d2;
-  int j = 0;
-  for (; j + 4 <= n_rows; j += 4) {
-    const float* r = rows + j * columns;
-    int d = 0;
-    for (; d + 4 <= dim; d += 4) {
-      const auto a = hn::LoadU(d4, r + d), b = hn::LoadU(d4, r + columns + d);
-      const auto c = hn::LoadU(d4, r + 2 * columns + d), e = hn::LoadU(d4, r + 3 * columns + d);
-      const auto ab0 = hn::BitCast(d2, hn::InterleaveLower(d4, a, b)),
-                 ab1 = hn::BitCast(d2, hn::InterleaveUpper(d4, a, b));
-      const auto ce0 = hn::BitCast(d2, hn::InterleaveLower(d4, c, e)),
-                 ce1 = hn::BitCast(d2, hn::InterleaveUpper(d4, c, e));
-      float* to = out + d * keys + j;
-      hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(d2, ab0, ce0)), d4, to);
-      hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(d2, ab0, ce0)), d4, to + keys);
-      hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(d2, ab1, ce1)), d4, to + 2 * keys);
-      hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(d2, ab1, ce1)), d4, to + 3 * keys);
-    }
-    for (; d < dim; ++d)
-      for (int i = 0; i < 4; ++i) out[d * keys + j + i] = r[i * columns + d];
+/// Asks for one kv head's rows of a block early: a cache block starts where no hardware prefetcher expects it.
+HWY_INLINE void PrefetchRows(const void* cache, const AttentionTile& tile, int block) {
+  const KvLayer& kv = tile.kv;
+  const std::int64_t size = std::int64_t{kv.block_size} * kv.head_dim * (kv.dtype == DType::kF32 ? 4 : 2);
+  const char* rows =
+      static_cast<const char*>(cache) + (static_cast<std::int64_t>(block) * kv.n_kv_heads + tile.kv_head) * size;
+  for (std::int64_t at = 0; at < size; at += 64) hwy::Prefetch(rows + at);
+}
+
+/// Transposes 4 x 4 corners of four rows: vector i of the result holds, block by block, column 4 b + i of the rows.
+template <class D, class Vec>
+HWY_INLINE void TransposeCorners(D d, Vec r[4]) {
+  const hn::Repartition<double, D> d2;
+  const auto low01 = hn::BitCast(d2, hn::InterleaveLower(d, r[0], r[1]));
+  const auto high01 = hn::BitCast(d2, hn::InterleaveUpper(d, r[0], r[1]));
+  const auto low23 = hn::BitCast(d2, hn::InterleaveLower(d, r[2], r[3]));
+  const auto high23 = hn::BitCast(d2, hn::InterleaveUpper(d, r[2], r[3]));
+  r[0] = hn::BitCast(d, hn::InterleaveLower(d2, low01, low23));
+  r[1] = hn::BitCast(d, hn::InterleaveUpper(d2, low01, low23));
+  r[2] = hn::BitCast(d, hn::InterleaveLower(d2, high01, high23));
+  r[3] = hn::BitCast(d, hn::InterleaveUpper(d2, high01, high23));
+}
+
+/// out[d][keys] = rows[j][columns] for kN rows and kN columns.
+HWY_INLINE void TransposeSquare(float* out, int keys, const float* rows, int columns) {
+  V r[kN / 4][4];  // four rows each, corners transposed
+  for (int g = 0; g < kN / 4; ++g) {
+    for (int i = 0; i < 4; ++i) r[g][i] = Load(rows + (4 * g + i) * columns);
+    TransposeCorners(F(), r[g]);
   }
+  // Column 4 b + i collects block b of r[g][i] over g: a transposition of 128-bit blocks.
+  for (int i = 0; i < 4; ++i) {
+    float* to = out + i * keys;
+#if HWY_TARGET == HWY_AVX3
+    const __m512 low01 = _mm512_shuffle_f32x4(r[0][i].raw, r[1][i].raw, 0x44),
+                 high01 = _mm512_shuffle_f32x4(r[0][i].raw, r[1][i].raw, 0xee);
+    const __m512 low23 = _mm512_shuffle_f32x4(r[2][i].raw, r[3][i].raw, 0x44),
+                 high23 = _mm512_shuffle_f32x4(r[2][i].raw, r[3][i].raw, 0xee);
+    Store(V{_mm512_shuffle_f32x4(low01, low23, 0x88)}, to);
+    Store(V{_mm512_shuffle_f32x4(low01, low23, 0xdd)}, to + 4 * keys);
+    Store(V{_mm512_shuffle_f32x4(high01, high23, 0x88)}, to + 8 * keys);
+    Store(V{_mm512_shuffle_f32x4(high01, high23, 0xdd)}, to + 12 * keys);
+#elif HWY_TARGET == HWY_AVX2
+    Store(hn::ConcatLowerLower(F(), r[1][i], r[0][i]), to);
+    Store(hn::ConcatUpperUpper(F(), r[1][i], r[0][i]), to + 4 * keys);
+#else
+    Store(r[0][i], to);
+#endif
+  }
+}
+
+/// out[d][keys] = rows[j][columns]; keys and columns are whole panels, rows past n_rows become 0.
+HWY_INLINE void Transpose(float* out, int keys, const float* rows, int columns, int n_rows) {
+  int j = 0;
+  for (; j + kN <= n_rows; j += kN)
+    for (int d = 0; d < columns; d += kN) TransposeSquare(out + d * keys + j, keys, rows + j * columns + d, columns);
   for (; j < keys; ++j)
-    for (int d = 0; d < dim; ++d) out[d * keys + j] = j < n_rows ? rows[j * columns + d] : 0.0f;
+    for (int d = 0; d < columns; ++d) out[d * keys + j] = j < n_rows ? rows[j * columns + d] : 0.0f;
 }
 
 /// Dot products of a row become weights relative to its split's new maximum; `n` keys count.
@@ -125,14 +158,16 @@ HWY_INLINE void AttendTile(const AttentionTile& tile, const AttentionRoom& room,
   const int block = tile.table[first / kv.block_size], n_heads = tile.n_heads;
   const int first_token = std::max(0, first - tile.first_position);  // earlier tokens see none
   const int first_row = first_token * n_heads, n_rows = room.n_rows - first_row;
+  PrefetchRows(kv.v, tile, block);
   float* copied = room.key_tile + std::int64_t{room.keys} * room.columns;
-  Transpose(room.key_tile, room.keys, TileRows(kv.k, tile, block, room.columns, copied), room.columns, kv.block_size,
-            kv.head_dim);
+  Transpose(room.key_tile, room.keys, TileRows(kv.k, tile, block, room.columns, copied), room.columns, kv.block_size);
   const float* values = TileRows(kv.v, tile, block, room.columns, room.value_tile);
 
   Multiply({room.scores + first_row * room.keys, room.keys, tile.q + first_row * kv.head_dim, kv.head_dim,
             room.key_tile, room.keys, kv.head_dim, true},
            n_rows, room.keys);
+  if (first + kv.block_size < tile.first_position + tile.n_tokens)
+    PrefetchRows(kv.k, tile, tile.table[first / kv.block_size + 1]);
   const auto n_keys = [&](int token) { return std::min(kv.block_size, tile.first_position + token + 1 - first); };
   for (int row = first_row; row < room.n_rows; ++row) {
     const std::int64_t at = std::int64_t{split} * room.n_rows + row;

@@ -72,10 +72,13 @@ HWY_INLINE void DispatchRows(const Block& b, int n_rows) {
 
 template <int kVecs>
 HWY_INLINE void MultiplyColumns(Block b, int n_rows) {
-  for (; n_rows > 0; n_rows -= kMaxRows) {
-    DispatchRows<kVecs, kMaxRows>(b, std::min(n_rows, kMaxRows));
-    b.x += kMaxRows * b.x_stride;
-    b.out += kMaxRows * b.out_stride;
+  // As even as possible: 13 rows are 7 and 6, not 12 and a lonely one.
+  for (int n_blocks = (n_rows + kMaxRows - 1) / kMaxRows; n_blocks > 0; --n_blocks) {
+    const int n = (n_rows + n_blocks - 1) / n_blocks;
+    DispatchRows<kVecs, kMaxRows>(b, n);
+    b.x += n * b.x_stride;
+    b.out += n * b.out_stride;
+    n_rows -= n;
   }
 }
 
