@@ -98,7 +98,7 @@ void CompletionBody::add(Choice& choice, const TextEvent& event) const {
     choice.ids.push_back(*id);
     ++choice.n_tokens;
   }
-  if (token.token && call_.logprobs >= 0) add_logprobs(choice, token);
+  if (token.token && !token.stop_token && call_.logprobs >= 0) add_logprobs(choice, token);
   if (!token.finish) return;
   choice.finish = token.finish;
   if (event.matched_stop) {

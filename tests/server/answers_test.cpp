@@ -245,6 +245,20 @@ TEST_F(Answers, ChatLogprobsTK19) {
   EXPECT_EQ(plain["choices"][0]["logprobs"]["content"][0]["top_logprobs"].size(), 0u);
 }
 
+// The end token is counted, but neither its text nor its log-probability is shown.
+TEST_F(Answers, EndTokensHaveNoLogprobs) {
+  start();
+  Client client(port());
+  client.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"q"}],"logprobs":true})");
+  engine.channel(0)->push(token(0, 'a', "a"));
+  TextEvent last = end(token(0, FakeEngine::kEos, ""), FinishReason::kStop);
+  last.token.stop_token = FakeEngine::kEos;
+  engine.channel(0)->push(last);
+  const Json body = client.read().json();
+  EXPECT_EQ(body["choices"][0]["logprobs"]["content"].size(), 1u);
+  EXPECT_EQ(body["usage"]["completion_tokens"], 2);
+}
+
 TEST_F(Answers, ImpossibleLogprobsAreNumbers) {
   start();
   Client client(port());
