@@ -15,7 +15,7 @@ constexpr int kKeys = 64, kSplitTiles = 512 / kKeys;
 struct AttentionArguments {
   __nv_bfloat16* out;
   const __nv_bfloat16 *q, *k, *v;
-  const std::int32_t *cu_seqlens, *prefix_lengths, *input_lengths, *table;
+  const std::int32_t* table;
   int table_width, n_heads, n_kv_heads, capacity;
   float scale_log2;  // attention scale * log2(e)
   AttentionWork work;
@@ -52,10 +52,11 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
   let_successor_start();
   wait_for_predecessor();
   const int item = blockIdx.x, kv_head = blockIdx.y, thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  if (item >= *arg.work.n_items) return;
-  const int2 slot_tile = arg.work.items[item];
-  const int slot = slot_tile.x, group = arg.work.heads_per_kv, row0 = slot_tile.y * Tile::kRows;
-  const int first_token = arg.cu_seqlens[slot], length = arg.input_lengths[slot], prefix = arg.prefix_lengths[slot];
+  const int n_items = *arg.work.n_items;
+  const AttentionItem found = arg.work.items[item];  // harmless past the end: the list is longer than any grid
+  if (item >= n_items) return;
+  const int slot = found.slot, group = arg.work.heads_per_kv, row0 = found.tile * Tile::kRows;
+  const int first_token = found.first_token, length = found.length, prefix = found.prefix;
   const int n_rows = length * group;
   const std::int32_t* table = arg.table + static_cast<std::int64_t>(slot) * arg.table_width;
 
@@ -228,7 +229,7 @@ void launch_attention(cudaStream_t stream, const AttentionArguments& arg, int ma
 cuda::AttentionWork CudaOps::attention_work(int capacity) const {
   cuda::AttentionWork work;
   work.n_items = work_.as<std::int32_t>();
-  work.items = reinterpret_cast<int2*>(work_.as<std::int32_t>() + 64);
+  work.items = reinterpret_cast<cuda::AttentionItem*>(work_.as<std::int32_t>() + 64);
   work.heads_per_kv = shape_.n_heads / shape_.n_kv_heads;
   // Few tokens: small tiles make more CTAs and waste fewer rows. The same bits either way.
   work.tile_rows = capacity <= 32 || shape_.head_dim > 128 ? 16 : 64;
@@ -241,9 +242,6 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
   arg.q = q.as<const __nv_bfloat16>();
   arg.k = static_cast<const __nv_bfloat16*>(kv.k);
   arg.v = static_cast<const __nv_bfloat16*>(kv.v);
-  arg.cu_seqlens = in.cu_seqlens;
-  arg.prefix_lengths = in.prefix_lengths;
-  arg.input_lengths = in.input_lengths;
   arg.table = in.table(kv.group);
   arg.table_width = in.shape.table_width;
   arg.n_heads = q.shape[1];

@@ -19,7 +19,8 @@ void CudaOps::reserve(const WorkspaceShape& shape) {
   const std::int64_t group = shape.n_heads / shape.n_kv_heads;
   normed_ = device_.allocate(2 * tokens * shape.model_dim);
   qkv_ = device_.allocate(4 * tokens * qkv_rows);
-  work_ = device_.allocate(4 * 64 + 8 * (tokens * group / 16 + shape.max_rows + 2));
+  work_ = device_.allocate(4 * 64 + static_cast<std::int64_t>(sizeof(cuda::AttentionItem)) *
+                                        (tokens * group / 16 + shape.max_rows + 2));
   processed_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
   counts_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
 }

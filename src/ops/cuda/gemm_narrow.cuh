@@ -113,15 +113,32 @@ __global__ void __launch_bounds__(32 * (WARPS + 1))
       const std::uint32_t at_a =
           kNorm ? resident + (lane % 16) * plan.a_pitch + chunk * kNarrowChunk * 2 + (lane / 16) * 16
                 : base + s * plan.stage_bytes + (8 * WARPS + lane % 16) * kNarrowPitch + (lane / 16) * 16;
-#pragma unroll 4
-      for (int step = 0; step < steps; ++step) {
-        std::uint32_t w[4], a0[4], a1[4];
-        load_matrix_x4(w, at_w + step * 64);
-        load_matrix_x4(a0, at_a + step * 64);
-        load_matrix_x4(a1, at_a + step * 64 + 32);
-        const std::uint32_t w0[2] = {w[0], w[1]}, w1[2] = {w[2], w[3]};
-        mma(c, a0, w0);
-        mma(c, a1, w1);
+      // Two groups of two steps in registers: one is multiplied while the other is on its way out of shared memory.
+      std::uint32_t w[2][2][4], a[2][4][4];
+      const auto load = [&](int buffer, int step) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          load_matrix_x4(w[buffer][i], at_w + (step + i) * 64);
+          load_matrix_x4(a[buffer][2 * i], at_a + (step + i) * 64);
+          load_matrix_x4(a[buffer][2 * i + 1], at_a + (step + i) * 64 + 32);
+        }
+      };
+      const auto multiply = [&](int buffer) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const std::uint32_t low[2] = {w[buffer][i][0], w[buffer][i][1]}, high[2] = {w[buffer][i][2], w[buffer][i][3]};
+          mma(c, a[buffer][2 * i], low);
+          mma(c, a[buffer][2 * i + 1], high);
+        }
+      };
+      // A chunk is a multiple of two steps (64 values).
+      load(0, 0);
+      for (int step = 0; step < steps; step += 4) {
+        if (step + 2 < steps) load(1, step + 2);
+        multiply(0);
+        if (step + 2 >= steps) break;
+        if (step + 4 < steps) load(0, step + 4);
+        multiply(1);
       }
       __syncwarp();
       if (lane == 0) barrier_arrive(empty + s * 8);

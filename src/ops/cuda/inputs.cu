@@ -112,7 +112,8 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
       }
       // Within a slot the tiles with the most keys come first.
       const int n_tiles = tiles[i + 1] - tiles[i];
-      for (int tile = 0; tile < n_tiles; ++tile) work.items[tiles[i] + tile] = make_int2(i, n_tiles - 1 - tile);
+      for (int tile = 0; tile < n_tiles; ++tile)
+        work.items[tiles[i] + tile] = {i, n_tiles - 1 - tile, cu[i], cu[i + 1] - cu[i], in.prefix_lengths[i], {}};
     }
     if (thread == 0) *work.n_items = tiles[n_slots];
   }

@@ -11,9 +11,14 @@ inline constexpr int kMaxDeriveSlots = 1025;  // SPEC A.7: Bmax <= 1024
 
 namespace cuda {
 
-/// A tile is `tile_rows` rows of (token, query head of one kv head) of one slot; items hold (slot, tile).
+/// All that a CTA has to know of its tile, in one 32-byte load.
+struct alignas(16) AttentionItem {
+  std::int32_t slot, tile, first_token, length, prefix, unused[3];
+};
+
+/// A tile is `tile_rows` rows of (token, query head of one kv head) of one slot.
 struct AttentionWork {
-  int2* items = nullptr;
+  AttentionItem* items = nullptr;
   std::int32_t* n_items = nullptr;
   int heads_per_kv = 1;
   int tile_rows = 64;
