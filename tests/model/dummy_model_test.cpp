@@ -33,6 +33,7 @@ TEST(DummyModel, HasTheShapesOfTheRealOneAndTheSameWeightsEachTime) {
   EXPECT_NE(values_of(dummy->tensor(LayerTensor::kK, 0)), values_of(dummy->tensor(LayerTensor::kV, 0)));
   EXPECT_FALSE(dummy->tokenizer().tokenizer_json.empty());
   EXPECT_EQ(dummy->summary(), "dummy, random weights, 26 BF16");
+  EXPECT_THAT(open_dummy_model(kModels + "formats-f32-single-new")->summary(), ::testing::EndsWith(" F32"));
 }
 
 TEST(DummyModel, WeightsAreNearNormalWithDeviation002) {
