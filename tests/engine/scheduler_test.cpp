@@ -515,6 +515,47 @@ TEST(Scheduler, KV17_NobodyStarves) {
   EXPECT_EQ(sim.outcomes[0].output.size() - n_before, static_cast<std::size_t>(n_rounds)) << "decodes run every round";
 }
 
+// More decode rows than a step has tokens: half of the step is the prompt's.
+TEST(Scheduler, KV17_DecodesDoNotFillTheWholeStep) {
+  Simulation sim({.n_blocks = 200, .max_rows = 16, .max_seqs = 16, .max_seq_len = 100, .chunk_size = 8});
+  for (int i = 0; i < 12; ++i) sim.add({.prompt = prompt_of(4, i), .max_tokens = 80});
+  for (int i = 0; i < 20; ++i) sim.round();
+  sim.add({.prompt = prompt_of(16, 70), .max_tokens = 5});
+  const auto steps = sim.round();
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].n_prefill_rows, 1);
+  EXPECT_EQ(steps[0].n_tokens, 8);
+  EXPECT_EQ(steps[0].n_rows, 5);  // 4 tokens of the prompt, 4 decode rows
+  EXPECT_EQ(steps[1].n_rows, 8);
+}
+
+// In order of arrival: a small request does not overtake a large one that waits for blocks.
+TEST(Scheduler, NobodyOvertakesWhoWaitsForBlocks) {
+  Simulation sim({.n_blocks = 1 + 12, .max_seq_len = 64, .chunk_size = 64});
+  sim.add({.prompt = prompt_of(20), .max_tokens = 8});
+  sim.round();
+  const int large = sim.add({.prompt = prompt_of(40, 30), .max_tokens = 2});
+  const int small = sim.add({.prompt = prompt_of(2, 60), .max_tokens = 2});
+  sim.round();
+  EXPECT_EQ(sim.scheduler().n_running(), 1);
+  while (sim.outcomes[static_cast<std::size_t>(small)].output.empty()) sim.round();
+  EXPECT_FALSE(sim.outcomes[static_cast<std::size_t>(large)].output.empty());
+  sim.run_all();
+  sim.expect_all_solo();
+}
+
+// A sequence's last blocks are evicted before its first, without which they could not be found.
+TEST(Scheduler, EvictionKeepsTheBeginningOfAPrefix) {
+  Simulation sim({.n_blocks = 1 + 12, .max_seq_len = 64, .chunk_size = 64});
+  sim.add({.prompt = prompt_of(40), .max_tokens = 1});  // 10 blocks
+  sim.run_all();
+  sim.add({.prompt = prompt_of(20, 50), .max_tokens = 1});  // 5 blocks, 3 of them evicted from the first
+  sim.run_all();
+  const int again = sim.add({.prompt = prompt_of(40), .max_tokens = 1});
+  sim.run_all();
+  EXPECT_EQ(sim.outcomes[static_cast<std::size_t>(again)].prefill.n_reused_tokens, 28);
+}
+
 TEST(Scheduler, ChunkOfOneStillServesEveryone) {
   Simulation sim({.n_blocks = 200, .max_rows = 3, .chunk_size = 1});
   for (int i = 0; i < 6; ++i) sim.add({.prompt = prompt_of(9, i), .max_tokens = 4});
