@@ -183,11 +183,15 @@ TEST_F(LoopTest, FailedStepEndsItsRequestsAndTheLoopGoesOn) {
 
 TEST_F(LoopTest, DeviceFaultEndsEverything) {
   std::promise<std::string> fault;
-  before_step_ = [](std::int64_t step, const Batch&) {
-    if (step == 3) throw Error(ErrorCode::kDevice, "illegal access");
+  Gate gate;
+  before_step_ = [&](std::int64_t step, const Batch&) {
+    if (step < 3) return;
+    gate.wait();
+    throw Error(ErrorCode::kDevice, "illegal access");
   };
   start({.max_seqs = 1}, {.on_device_fault = [&](const std::string& why) { fault.set_value(why); }});
   Handle running = submit(prompt_of(5), 60), waiting = submit(prompt_of(5, 2), 6);
+  gate.open();
   EXPECT_EQ(fault.get_future().get(), "illegal access");
   EXPECT_EQ(running.drain().last.finish, FinishReason::kError);
   EXPECT_EQ(waiting.drain().last.finish, FinishReason::kError);
@@ -323,13 +327,15 @@ TEST_F(LoopTest, NotifierIsCalledAndStops) {
 // The step log: one JSON line per step; a cancelled request's blocks are back before the next step's line ends.
 TEST_F(LoopTest, StepLogShowsStepsAndFreedBlocks) {
   const std::string path = testing::TempDir() + "/step_log_test.jsonl";
-  Gate gate;
+  Gate both_are_there, gate;
   before_step_ = [&](std::int64_t step, const Batch&) {
+    if (step == 1) both_are_there.wait();
     if (step == 3) gate.wait();
   };
   start({}, {.step_log = path});
   Handle kept = submit(prompt_of(5), 8, "kept");
   Handle cancelled = submit(prompt_of(5, 3), 100, "gone");
+  both_are_there.open();
   gate.wait_for_visitor();
   cancelled.request->cancelled[0] = CancelCause::kCaller;
   gate.open();
