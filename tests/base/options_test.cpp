@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <random>
 
 #include "base/engine_options.h"
 #include "base/option_values.h"
@@ -244,6 +245,34 @@ TEST(Options, FileValuesWithQuotesAndComments) {
   EXPECT_EQ(config.max_seqs, 7);
   EXPECT_EQ(parse_error({"--config", folder.write("d", "model = \"open\n")}),
             folder.path("d") + ":1: model: a quoted value does not end");
+}
+
+TEST(Options, AnyBytesInTheFileGiveSettingsOrAnError) {
+  const Folder folder;
+  const std::string whole =
+      "# c\n[limits]\nmax-seqs = 7 # x\nprefill_cuda_graph_capture_config = [16, 32]\nmodel = \"a b\"\n";
+  const unsigned seed = 20261201;
+  std::mt19937 random(seed);
+  int refused = 0;
+  for (int run = 0; run < 500; ++run) {
+    std::string text = whole;
+    for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      const char byte = static_cast<char>(random() % 3 == 0 ? random() % 256 : "=\"'[]#;\n,:@- "[random() % 13]);
+      if (random() % 2)
+        text[at] = byte;
+      else
+        text.insert(at, 1, byte);
+    }
+    try {
+      parse({"--config", folder.write("c", text)});
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(refused, 50) << "seed " << seed;
 }
 
 TEST(Options, TheMasterOffAndTheFeatureOnIsAnError) {  // S-02
