@@ -42,3 +42,13 @@ if [ ! -x .venv/bin/pip ]; then
   rm -rf .venv
   python3 -m venv .venv || { echo "setup: python3 -m venv .venv failed; is python3-venv there?" >&2; exit 1; }
 fi
+
+# Packages of the tests; a copy of their list says that they are there, so that a second run needs no network.
+wanted=tests/e2e/http/requirements.txt
+if [ "${1:-build}" = test ] && ! cmp -s "$wanted" .venv/monograph-requirements.txt; then
+  if ! reason=$(.venv/bin/pip install --quiet --disable-pip-version-check -r "$wanted" 2>&1); then
+    echo "setup: pip could not install $wanted: $(echo "$reason" | grep -i error | tail -1)" >&2
+    exit 1
+  fi
+  cp "$wanted" .venv/monograph-requirements.txt
+fi
