@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "monograph/error.h"
@@ -119,9 +119,9 @@ TEST(Tokenizer, TK09_LongRunsOfOneClassTakeLinearTime) {
   for (const char* pre : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
     const Tokenizer tokenizer(tiny_byte_spec(pre));
     for (const std::string& run : runs) {
-      const auto start = std::chrono::steady_clock::now();
+      const std::clock_t start = std::clock();  // of the processor: other programs may run
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(run, kPlain)), run);
-      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << pre << " " << run[0];
+      EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC) << pre << " " << run[0];
     }
   }
   std::string marks;
