@@ -35,6 +35,15 @@ __device__ __forceinline__ std::uint32_t tile_offset(int row, int chunk) {
   }
 }
 
+/// Sum of one row's 16 neighbouring keys, of which each of four lanes holds four. A tile's sum is the four groups'
+/// sums, added in pairs: the order is the same however a tile is spread over warps.
+__device__ __forceinline__ float group_sum(float a, float b, float c, float d) {
+  float sum = (a + b) + (c + d);
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  sum += __shfl_xor_sync(~0u, sum, 2);
+  return sum;
+}
+
 template <int D, int WARPS, int COMPUTE_WARPS>
 struct AttentionTile {
   static constexpr int kRows = COMPUTE_WARPS * 16;
@@ -157,7 +166,7 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
         top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 1));
         top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 2));
       }
-      float factor[2], base[2], sum[2] = {0, 0};
+      float factor[2], base[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         base[i] = top[i] == -INFINITY ? 0.0f : top[i];
@@ -169,13 +178,14 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           s[n][i] = exp2f(s[n][i] - base[i / 2]);
-          sum[i / 2] += s[n][i];
         }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        sum[i] += __shfl_xor_sync(~0u, sum[i], 1);
-        sum[i] += __shfl_xor_sync(~0u, sum[i], 2);
-        sum_split[i] = fmaf(sum_split[i], factor[i], sum[i]);
+        float groups[4];
+#pragma unroll
+        for (int g = 0; g < 4; ++g)
+          groups[g] = group_sum(s[2 * g][2 * i], s[2 * g][2 * i + 1], s[2 * g + 1][2 * i], s[2 * g + 1][2 * i + 1]);
+        sum_split[i] = fmaf(sum_split[i], factor[i], (groups[0] + groups[1]) + (groups[2] + groups[3]));
       }
 #pragma unroll
       for (int j = 0; j < kDTiles; ++j)
@@ -213,6 +223,193 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
       *reinterpret_cast<__nv_bfloat162*>(to + j * 8 + (lane % 4) * 2) =
           __floats2bfloat162_rn(total[j][2 * i] * inverse, total[j][2 * i + 1] * inverse);
   }
+}
+
+// For few rows: one CTA per (tile of 16 rows, kv head), a key tile spread over four warps. Each warp scores its 16
+// keys, the weights meet in shared memory, and each warp sums its quarter of the values' columns. Element for element
+// the sums are those of the kernel above.
+template <int D>
+struct FewTile {
+  static constexpr int kStages = D <= 128 ? 3 : 2, kTileBytes = kKeys * D * 2, kQBytes = 16 * D * 2,
+                       kPBytes = 16 * kKeys * 2;
+  static constexpr int kShared = kQBytes + kPBytes + 2 * kStages * kTileBytes;
+};
+
+template <int D>
+__global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
+  using Tile = FewTile<D>;
+  constexpr int kDSteps = D / 16, kChunks = D / 8, kColumns = D >= 32 ? D / 32 : 1;  // column tiles of 8 a warp
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ float tops[4][16], sums[4][16];
+  const std::uint32_t at_q = shared_address(shared), at_p = at_q + Tile::kQBytes, at_kv = at_p + Tile::kPBytes;
+  let_successor_start();
+  wait_for_predecessor();
+  const int item = blockIdx.x, kv_head = blockIdx.y, thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int n_items = *arg.work.n_items;
+  const AttentionItem found = arg.work.items[item];  // harmless past the end: the list is longer than any grid
+  if (item >= n_items) return;
+  const int group = arg.work.heads_per_kv, row0 = found.tile * 16, n_rows = found.length * group;
+  const std::int32_t* table = arg.table + static_cast<std::int64_t>(found.slot) * arg.table_width;
+  const int n_keys = found.prefix + (min(row0 + 16, n_rows) - 1) / group + 1, n_tiles = (n_keys + kKeys - 1) / kKeys;
+
+  const auto fetch_tile = [&](int tile) {
+    if (tile < n_tiles) {
+      const std::int64_t from = (static_cast<std::int64_t>(table[tile]) * arg.n_kv_heads + kv_head) * kKeys * D;
+      const std::uint32_t to = at_kv + (tile % Tile::kStages) * 2 * Tile::kTileBytes;
+      for (int i = thread; i < kKeys * kChunks; i += 128) {
+        const int row = i / kChunks, chunk = i % kChunks;
+        copy16(to + tile_offset<D>(row, chunk), arg.k + from + row * D + chunk * 8, true);
+        copy16(to + Tile::kTileBytes + tile_offset<D>(row, chunk), arg.v + from + row * D + chunk * 8,
+               tile * kKeys + row < n_keys);
+      }
+    }
+    commit_copies();
+  };
+  for (int i = thread; i < 16 * kChunks; i += 128) {
+    const int r = row0 + i / kChunks, chunk = i % kChunks;
+    const bool valid = r < n_rows;
+    const std::int64_t token = found.first_token + (valid ? r / group : 0);
+    const int head = kv_head * group + (valid ? r % group : 0);
+    copy16(at_q + tile_offset<D>(i / kChunks, chunk), arg.q + (token * arg.n_heads + head) * D + chunk * 8, valid);
+  }
+  for (int tile = 0; tile < Tile::kStages - 1; ++tile) fetch_tile(tile);
+
+  float acc[kColumns][4] = {}, total[kColumns][4] = {};
+  float max_split[2] = {-INFINITY, -INFINITY}, sum_split[2] = {0, 0}, max_total[2] = {-INFINITY, -INFINITY},
+        sum_total[2] = {0, 0};
+  int position[2];
+  for (int i = 0; i < 2; ++i) position[i] = found.prefix + (row0 + lane / 4 + 8 * i) / group;
+  std::uint32_t q[kDSteps][4];
+  const auto close_split = [&] {
+    float keep[2], add[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float top = fmaxf(max_total[i], max_split[i]);
+      const float base = top == -INFINITY ? 0.0f : top;
+      keep[i] = exp2f(max_total[i] - base);
+      add[i] = exp2f(max_split[i] - base);
+      sum_total[i] = fmaf(sum_total[i], keep[i], sum_split[i] * add[i]);
+      max_total[i] = top;
+      max_split[i] = -INFINITY;
+      sum_split[i] = 0.0f;
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        total[j][i] = fmaf(total[j][i], keep[i / 2], acc[j][i] * add[i / 2]);
+        acc[j][i] = 0.0f;
+      }
+  };
+
+  for (int tile = 0; tile < n_tiles; ++tile) {
+    wait_copies<Tile::kStages - 2>();
+    __syncthreads();
+    fetch_tile(tile + Tile::kStages - 1);
+    if (tile == 0) {
+#pragma unroll
+      for (int step = 0; step < kDSteps; ++step)
+        load_matrix_x4(q[step], at_q + tile_offset<D>(lane % 16, step * 2 + lane / 16));
+    }
+    const std::uint32_t at_k = at_kv + (tile % Tile::kStages) * 2 * Tile::kTileBytes, at_v = at_k + Tile::kTileBytes;
+    float s[2][4] = {};
+#pragma unroll
+    for (int step = 0; step < kDSteps; ++step) {
+      std::uint32_t b[4];
+      load_matrix_x4(b, at_k + tile_offset<D>(warp * 16 + (lane / 16) * 8 + lane % 8, step * 2 + (lane / 8) % 2));
+      const std::uint32_t b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
+      mma(s[0], q[step], b0);
+      mma(s[1], q[step], b1);
+    }
+    float top[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int key = tile * kKeys + warp * 16 + n * 8 + (lane % 4) * 2 + i % 2;
+        s[n][i] = key <= position[i / 2] ? s[n][i] * arg.scale_log2 : -INFINITY;
+        top[i / 2] = fmaxf(top[i / 2], s[n][i]);
+      }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 1));
+      top[i] = fmaxf(top[i], __shfl_xor_sync(~0u, top[i], 2));
+      if (lane % 4 == 0) tops[warp][lane / 4 + 8 * i] = top[i];
+    }
+    __syncthreads();
+    float factor[2], base[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = lane / 4 + 8 * i;
+      top[i] = fmaxf(max_split[i], fmaxf(fmaxf(tops[0][row], tops[1][row]), fmaxf(tops[2][row], tops[3][row])));
+      base[i] = top[i] == -INFINITY ? 0.0f : top[i];
+      factor[i] = exp2f(max_split[i] - base[i]);
+      max_split[i] = top[i];
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[n][i] = exp2f(s[n][i] - base[i / 2]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = lane / 4 + 8 * i;
+      const float sum = group_sum(s[0][2 * i], s[0][2 * i + 1], s[1][2 * i], s[1][2 * i + 1]);
+      if (lane % 4 == 0) sums[warp][row] = sum;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const std::uint32_t to = at_p + swizzled(row, warp * 2 + n) + (lane % 4) * 4;
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(pack_bf16(s[n][2 * i], s[n][2 * i + 1])) : "memory");
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = lane / 4 + 8 * i;
+      sum_split[i] = fmaf(sum_split[i], factor[i], (sums[0][row] + sums[1][row]) + (sums[2][row] + sums[3][row]));
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) acc[j][i] *= factor[i / 2];
+    if (warp * kColumns < D / 8) {
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        std::uint32_t p[4];
+        load_matrix_x4(p, at_p + swizzled(lane % 16, step * 2 + lane / 16));
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          std::uint32_t b[2];
+          load_matrix_x2_transposed(b, at_v + tile_offset<D>(step * 16 + lane % 16, warp * kColumns + j));
+          mma(acc[j], p, b);
+        }
+      }
+    }
+    if (tile % kSplitTiles == kSplitTiles - 1) close_split();
+  }
+  wait_copies<0>();
+  if (n_tiles % kSplitTiles != 0) close_split();
+  if (warp * kColumns >= D / 8) return;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int r = row0 + lane / 4 + 8 * i;
+    if (r >= n_rows) continue;
+    const float inverse = 1.0f / sum_total[i];
+    __nv_bfloat16* to =
+        arg.out +
+        ((static_cast<std::int64_t>(found.first_token) + r / group) * arg.n_heads + kv_head * group + r % group) * D;
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j)
+      *reinterpret_cast<__nv_bfloat162*>(to + (warp * kColumns + j) * 8 + (lane % 4) * 2) =
+          __floats2bfloat162_rn(total[j][2 * i] * inverse, total[j][2 * i + 1] * inverse);
+  }
+}
+
+template <int D>
+void launch_few_rows(cudaStream_t stream, const AttentionArguments& arg, int max_items) {
+  auto kernel = few_rows_kernel<D>;
+  static const bool ready = (allow_shared(kernel, FewTile<D>::kShared), true);
+  static_cast<void>(ready);
+  launch(stream, dim3(max_items, arg.n_kv_heads), 128, FewTile<D>::kShared, kernel, arg);
 }
 
 template <int D, int WARPS, int COMPUTE_WARPS>
@@ -256,7 +453,7 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
   const int max_items = rows / tile + std::min(in.shape.max_rows, in.capacity) + 1;
   const auto by_tile = [&]<int D>() {
     if (tile == 16)
-      launch_attention<D, 4, 1>(stream_, arg, max_items);
+      launch_few_rows<D>(stream_, arg, max_items);
     else
       launch_attention<D, 4, 4>(stream_, arg, max_items);
   };
@@ -272,7 +469,7 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
     case 128:
       return by_tile.operator()<128>();
     case 256:
-      return launch_attention<256, 4, 1>(stream_, arg, max_items);
+      return launch_few_rows<256>(stream_, arg, max_items);
     default:
       throw Error(ErrorCode::kUnsupported,
                   "head_dim " + std::to_string(q.shape[2]) + ": the GPU kernels know 16, 32, 64, 96, 128 and 256");

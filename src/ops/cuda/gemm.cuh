@@ -1,12 +1,11 @@
 // Which product kernel serves which number of rows. All are one class of bits, so the choice never shows in a result.
 #pragma once
 #include "ops/cuda/gemm_narrow.cuh"
-#include "ops/cuda/gemm_tiled.cuh"
 #include "ops/cuda/gemm_wide.cuh"
 
 namespace monograph::cuda {
 
-inline constexpr int kMostNarrowRows = kNarrowRows, kMostTiledRows = 128;
+inline constexpr int kMostNarrowRows = kNarrowRows;
 
 /// Whether a product of this many rows normalises its own input (else the caller runs a norm kernel first).
 inline bool norms_its_rows(int max_rows, int k) { return max_rows <= kMostNarrowRows && k <= 3072; }
@@ -23,30 +22,18 @@ void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm,
 }
 
 template <typename Epilogue>
-void gemm_tiled(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  if (in.max_rows <= 32) {
-    if (in.n <= 1536) return launch_tile<32, 8, 2, 1, 16>(stream, in, epilogue);
-    if (in.n <= 5120) return launch_tile<32, 32, 2, 2, 10>(stream, in, epilogue);
-    return launch_tile<32, 64, 2, 4, 8>(stream, in, epilogue);
-  }
-  if (in.n <= 1536) return launch_tile<64, 16, 4, 1, 10>(stream, in, epilogue);
-  if (in.n <= 5120) return launch_tile<64, 32, 4, 1, 8>(stream, in, epilogue);
-  return launch_tile<64, 64, 2, 2, 6>(stream, in, epilogue);
-}
-
-template <typename Epilogue>
 void gemm_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
   // The widest tile that still fills most of the chip.
   const auto n_tiles = [&](int bn) { return ((in.max_rows + 127) / 128) * ((in.n + bn - 1) / bn); };
   if (n_tiles(256) >= 256) return launch_wide<256>(stream, in, epilogue);
   if (n_tiles(128) >= 100) return launch_wide<128>(stream, in, epilogue);
-  return launch_wide<64>(stream, in, epilogue);
+  if (n_tiles(64) >= 64) return launch_wide<64>(stream, in, epilogue);
+  return launch_wide<32>(stream, in, epilogue);
 }
 
 template <typename Epilogue>
 void gemm(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
   if (in.max_rows <= kMostNarrowRows) return gemm_narrow<false>(stream, in, RowNorm{}, epilogue);
-  if (in.max_rows <= kMostTiledRows) return gemm_tiled(stream, in, epilogue);
   return gemm_wide(stream, in, epilogue);
 }
 
