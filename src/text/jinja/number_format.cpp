@@ -15,9 +15,11 @@ namespace {
 constexpr int kMaxWidth = 1 << 20;
 
 std::string digits_of(unsigned __int128 value, int base, bool upper) {
+  // A named table: GCC 12 with -fsanitize=undefined reads a conditional pair of literals at the wrong place.
+  const char* const table = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string digits;
   do {
-    digits.push_back((upper ? "0123456789ABCDEF" : "0123456789abcdef")[static_cast<int>(value % base)]);
+    digits.push_back(table[static_cast<int>(value % base)]);
   } while ((value /= base) > 0);
   std::reverse(digits.begin(), digits.end());
   return digits;
