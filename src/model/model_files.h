@@ -88,8 +88,9 @@ class ModelFiles {
 /// A hub id ("org/name") or a missing path throws Error(kNotFound) with one line that says what to do.
 std::unique_ptr<ModelFiles> open_model(const std::string& path);
 
-/// --load-format dummy: the model that `folder`/config.json describes with random weights, the same on every machine and
-/// in every run: BF16, or F32 where the config says float32. Matrices have mean 0 and deviation 0.02, norms are about 1.
+/// --load-format dummy: the model that `folder`/config.json describes with random weights, the same on every machine
+/// and in every run: BF16, or F32 where the config says float32. Matrices have mean 0 and deviation 0.02, norms are
+/// about 1.
 std::unique_ptr<ModelFiles> open_dummy_model(const std::string& folder);
 
 }  // namespace monograph

@@ -52,7 +52,8 @@ class Mutations : public ::testing::Test {
     std::string message;
     const auto grown = peak_growth_bytes([&] { message = error_of(path); });
     expect_one_line(message, mutation);
-    EXPECT_THAT(message, ::testing::ContainsRegex("key|token|llama|general|tensor|count|magic|version|header|weight|json|not a GGUF"))
+    EXPECT_THAT(message, ::testing::ContainsRegex(
+                             "key|token|llama|general|tensor|count|magic|version|header|weight|json|not a GGUF"))
         << mutation;
     EXPECT_LT(grown, 64 << 20) << mutation;
     if (binary() != nullptr) expect_program_refuses(path, mutation, message);
