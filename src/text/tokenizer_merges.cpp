@@ -15,6 +15,14 @@ std::uint64_t pair_key(TokenId left, TokenId right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
 }
 
+struct Candidate {
+  int rank, left, right;
+  TokenId left_id, right_id, merged;
+  bool operator<(const Candidate& other) const {  // for a max-heap: the best is the lowest rank, then the leftmost
+    return rank != other.rank ? rank > other.rank : left > other.left;
+  }
+};
+
 }  // namespace
 
 MergeTable::MergeTable(std::size_t n)
@@ -71,19 +79,10 @@ void MergeTable::apply_short(std::vector<TokenId>& symbols) const {
 }
 
 void MergeTable::apply_long(std::vector<TokenId>& symbols) const {
-  struct Candidate {
-    int rank, left, right;
-    TokenId left_id, right_id, merged;
-    bool operator<(const Candidate& other) const {  // for a max-heap: the best is the lowest rank, then the leftmost
-      return rank != other.rank ? rank > other.rank : left > other.left;
-    }
-  };
   constexpr TokenId kGone = -1;
   const auto n = static_cast<int>(symbols.size());
-  std::vector<int> previous(n), next(n);
-  std::vector<Candidate> storage;
-  storage.reserve(n);
-  std::priority_queue<Candidate> queue(std::less<Candidate>(), std::move(storage));
+  std::vector<int> previous(n), next(n);  // -1 and n at the ends
+  std::priority_queue<Candidate> queue;
   const auto propose = [&](int left, int right) {
     if (left < 0 || right >= n) return;
     if (const Entry* entry = find(symbols[left], symbols[right]))
@@ -92,8 +91,8 @@ void MergeTable::apply_long(std::vector<TokenId>& symbols) const {
   for (int i = 0; i < n; ++i) {
     previous[i] = i - 1;
     next[i] = i + 1;
+    propose(i, i + 1);
   }
-  for (int i = 0; i + 1 < n; ++i) propose(i, i + 1);
   while (!queue.empty()) {
     const Candidate best = queue.top();
     queue.pop();

@@ -18,6 +18,76 @@ int hex_digit(char c) {
   return -1;
 }
 
+// SentencePiece's merging: of all neighbours that are a piece together, the pair with the highest score becomes one,
+// the leftmost of equals, until there is none. Chars are chained, candidates wait in a heap: O(n log n).
+template <typename ScoreOf>
+class ScoreMerge {
+ public:
+  ScoreMerge(std::string_view text, ScoreOf score_of) : score_of_(std::move(score_of)) {
+    for (std::size_t at = 0; at < text.size();) {
+      const int length = utf8_char_at(text, at).length;
+      const int i = static_cast<int>(parts_.size());
+      parts_.push_back({text.substr(at, length), i - 1, i + 1});
+      at += length;
+    }
+  }
+
+  std::vector<std::string_view> run() {
+    for (int i = 0; i + 1 < size(); ++i) propose(i, i + 1);
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      if (is_current(best)) merge(best);
+    }
+    std::vector<std::string_view> pieces;
+    for (const Part& part : parts_)
+      if (!part.text.empty()) pieces.push_back(part.text);
+    return pieces;
+  }
+
+ private:
+  struct Part {
+    std::string_view text;  // empty once merged into its left neighbour
+    int previous, next;     // -1 and size() at the ends
+  };
+  struct Candidate {
+    float score;
+    int left, right;
+    std::size_t n_bytes;
+    bool operator<(const Candidate& other) const {  // for a max-heap
+      return score != other.score ? score < other.score : left > other.left;
+    }
+  };
+
+  int size() const { return static_cast<int>(parts_.size()); }
+  std::size_t bytes_of(int left, int right) const { return parts_[left].text.size() + parts_[right].text.size(); }
+
+  void propose(int left, int right) {
+    if (left < 0 || right >= size()) return;
+    const std::size_t n_bytes = bytes_of(left, right);
+    if (const auto score = score_of_({parts_[left].text.data(), n_bytes})) queue_.push({*score, left, right, n_bytes});
+  }
+
+  // Parts only grow until they vanish, so the same sum of bytes means that neither has changed.
+  bool is_current(const Candidate& c) const {
+    return !parts_[c.left].text.empty() && !parts_[c.right].text.empty() && bytes_of(c.left, c.right) == c.n_bytes;
+  }
+
+  void merge(const Candidate& c) {
+    Part& left = parts_[c.left];
+    left.text = {left.text.data(), c.n_bytes};
+    left.next = parts_[c.right].next;
+    parts_[c.right].text = {};
+    if (left.next < size()) parts_[left.next].previous = c.left;
+    propose(left.previous, c.left);
+    propose(c.left, left.next);
+  }
+
+  ScoreOf score_of_;
+  std::vector<Part> parts_;
+  std::priority_queue<Candidate> queue_;
+};
+
 }  // namespace
 
 int spm_byte_value(std::string_view entry) {
@@ -96,49 +166,11 @@ void SpmModel::encode_by_rank(std::string_view text, std::vector<TokenId>& ids) 
 }
 
 void SpmModel::encode_by_score(std::string_view text, std::vector<TokenId>& ids) const {
-  struct Symbol {
-    std::string_view text;  // empty once merged into its left neighbour
-    int previous, next;
-  };
-  struct Candidate {
-    float score;
-    int left, right;
-    std::size_t n_bytes;
-    bool operator<(const Candidate& other) const {  // the best is the highest score, then the leftmost
-      return score != other.score ? score < other.score : left > other.left;
-    }
-  };
-  std::vector<Symbol> symbols;
-  for (std::size_t at = 0; at < text.size();) {
-    const int length = utf8_char_at(text, at).length;
-    const int i = static_cast<int>(symbols.size());
-    at += length;
-    symbols.push_back({text.substr(at - length, length), i - 1, at < text.size() ? i + 1 : kNone});
-  }
-  std::priority_queue<Candidate> queue;
-  const auto propose = [&](int left, int right) {
-    if (left == kNone || right == kNone) return;
-    const std::size_t n_bytes = symbols[left].text.size() + symbols[right].text.size();
-    if (n_bytes > max_token_bytes_) return;
-    const TokenId id = find({symbols[left].text.data(), n_bytes});
-    if (id != kNone) queue.push({scores_[id], left, right, n_bytes});
-  };
-  for (int i = 0; i + 1 < static_cast<int>(symbols.size()); ++i) propose(i, i + 1);
-  while (!queue.empty()) {
-    const Candidate best = queue.top();
-    queue.pop();
-    Symbol& left = symbols[best.left];
-    Symbol& right = symbols[best.right];
-    if (left.text.empty() || right.text.empty() || left.text.size() + right.text.size() != best.n_bytes) continue;
-    left.text = {left.text.data(), best.n_bytes};
-    right.text = {};
-    left.next = right.next;
-    if (right.next != kNone) symbols[right.next].previous = best.left;
-    propose(left.previous, best.left);
-    propose(best.left, left.next);
-  }
-  for (const Symbol& symbol : symbols)
-    if (!symbol.text.empty()) append_char(symbol.text, ids);
+  ScoreMerge merge(text, [&](std::string_view piece) -> std::optional<float> {
+    const TokenId id = piece.size() <= max_token_bytes_ ? find(piece) : kNone;
+    return id == kNone ? std::nullopt : std::optional(scores_[id]);
+  });
+  for (const std::string_view piece : merge.run()) append_char(piece, ids);
 }
 
 }  // namespace monograph

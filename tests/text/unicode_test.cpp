@@ -44,7 +44,8 @@ TEST(Unicode, EveryCharacterRoundTrips) {
     std::string text;
     append_utf8(text, code);
     const Utf8Char c = utf8_char_at(text, 0);
-    ASSERT_TRUE(c.well_formed && c.code == code && c.length == static_cast<int>(text.size())) << static_cast<unsigned>(code);
+    ASSERT_TRUE(c.well_formed && c.code == code && c.length == static_cast<int>(text.size()))
+        << static_cast<unsigned>(code);
     for (std::size_t n = 1; n < text.size(); ++n) {
       ASSERT_TRUE(utf8_char_at(text.substr(0, n), 0).cut_short);
       ASSERT_EQ(utf8_settled_length("x" + text.substr(0, n)), 1u);
