@@ -204,13 +204,17 @@ bool is_valid_utf8(std::string_view text) {
 }
 
 void append_json_string(std::string& out, std::string_view text) {
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
   out += '"';
   for (std::size_t at = 0; at < text.size();) {
+    const auto* end = std::find_if_not(text.begin() + at, text.end(), is_plain);
+    out.append(text.begin() + at, end);
+    at = static_cast<std::size_t>(end - text.begin());
+    if (at == text.size()) break;
     const int length = utf8_length(text, at);
-    const auto c = static_cast<unsigned char>(text[at]);
     if (length == 0)
       out += "\xef\xbf\xbd";
-    else if (length == 1 && (c < 0x20 || c == '"' || c == '\\' || c == 0x7f))
+    else if (length == 1)
       append_escaped(out, text[at]);
     else
       out.append(text, at, static_cast<std::size_t>(length));

@@ -316,7 +316,7 @@ TEST_F(Streams, LeavingWhileAWorkerTokenizes) {
 TEST_F(Streams, ReadersThatDoNotReadSE06) {
   config.max_unsent_bytes = 100'000;
   start();
-  Client stuck(port());
+  Client stuck(port(), /*receive_bytes=*/4096);
   stuck.post("/v1/completions", R"({"prompt":"p","stream":true,"max_tokens":1000000})");
   const auto channel = engine.channel(0);
   const std::string text(10'000, 'x');
@@ -334,10 +334,10 @@ TEST_F(Streams, ReadersThatDoNotReadSE06) {
 TEST_F(Streams, StalledReadersAreDroppedInTime) {
   config.write_timeout = milliseconds(100);
   start();
-  Client stuck(port());
+  Client stuck(port(), /*receive_bytes=*/4096);
   stuck.post("/v1/completions", R"({"prompt":"p"})");
   const auto channel = engine.channel(0);
-  channel->push(end(token(0, 'x', std::string(30 << 20, 'x')), FinishReason::kStop));
+  channel->push(end(token(0, 'x', std::string(8 << 20, 'x')), FinishReason::kStop));
   // The answer does not fit the socket's buffers; after the timeout the connection is gone.
   for (int i = 0; i < 1000; ++i) {
     if (get(port(), "/metrics").body.find("monograph_http_connections 1\n") != std::string::npos) return;

@@ -40,10 +40,11 @@ std::vector<std::string> Answer::events() const {
   return out;
 }
 
-Client::Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+Client::Client(int port, int receive_bytes) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
   timeval patience{kPatienceSeconds, 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (receive_bytes > 0) setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));

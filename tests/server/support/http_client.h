@@ -21,7 +21,8 @@ struct Answer {
 
 class Client {
  public:
-  explicit Client(int port);
+  /// `receive_bytes`: the size of the socket's buffer, 0 for the system's.
+  explicit Client(int port, int receive_bytes = 0);
   ~Client();
   Client(Client&& other) noexcept : socket_(std::exchange(other.socket_, -1)), pending_(std::move(other.pending_)) {}
   Client(const Client&) = delete;
