@@ -25,7 +25,7 @@ std::vector<float> row_of(const CpuPackedMatrix& matrix, int row) {
 TEST(PackedMatrix, HoldsEveryTypesExactValues) {
   std::mt19937_64 random(test::seed());
   for (DType dtype : kWeightTypes) {
-    const int rows = 37, cols = 512;
+    const int rows = 101, cols = 1024;
     const auto bytes = random_blocks(random, dtype, rows, cols);
     const auto expected = dequantised(dtype, bytes, rows, cols);
     const MatrixPart part{dtype, rows, cols, bytes, {}};

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/sampling.h"
 
 namespace monograph::cpu {
 namespace {
@@ -49,10 +50,11 @@ void CpuOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1
 void CpuOps::sample(SampledRow* out, View<const float, 2> logits, int n_vocab, const StepInputs& in) {
   CHECK(n_vocab >= 1 && n_vocab <= logits.shape[1]);
   device_.submit("sample", [=, this] {
-    pool().parallel_for(in.shape.max_rows, 1, [&](std::int64_t begin, std::int64_t, int thread) {
+    for (int slot = *in.n_seqs; slot < in.shape.max_rows; ++slot) out[slot].token = sampling::kTokenNone;
+    pool().parallel_for(*in.n_seqs, 1, [&](std::int64_t begin, std::int64_t, int thread) {
       const int slot = static_cast<int>(begin);
       if (!samples(in, slot)) {
-        out[slot].token = -1;
+        out[slot].token = sampling::kTokenNone;
         return;
       }
       const float* row = logits.data + begin * logits.shape[1];

@@ -6,6 +6,7 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "base/dequantise.h"
 #include "monograph/error.h"
 #include "ops/cpu/panel_formats.h"
 
@@ -128,15 +129,12 @@ void pack_panel(std::byte* out, std::span<const SourceRow> rows, DType dtype, in
 
 /// The rows' values rounded to bfloat16, whatever their types are.
 void pack_panel_as_bf16(std::byte* out, std::span<const SourceRow> rows, int cols) {
-  std::vector<std::byte> packed;
-  std::vector<float> values(static_cast<std::size_t>(cols) * kLanes);
+  std::vector<float> values(static_cast<std::size_t>(cols));
   for (std::size_t lane = 0; lane < rows.size(); ++lane) {
     const DType dtype = rows[lane].part->dtype;
-    packed.assign(static_cast<std::size_t>(panel_bytes(dtype, cols)), std::byte{});
-    pack_panel(packed.data(), rows.subspan(lane, 1), dtype, cols);
-    decode_panel(values.data(), packed.data(), dtype, 0, cols);
+    dequantise(dtype, {rows[lane].bytes, static_cast<std::size_t>(row_bytes(dtype, cols))}, values);
     for (int k = 0; k < cols; ++k) {
-      const bf16 value = to_bf16(values[static_cast<std::size_t>(k) * kLanes]);
+      const bf16 value = to_bf16(values[static_cast<std::size_t>(k)]);
       std::memcpy(out + (static_cast<std::int64_t>(k) * kLanes + static_cast<int>(lane)) * 2, &value, 2);
     }
   }

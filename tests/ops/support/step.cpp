@@ -5,6 +5,8 @@
 #include <cstring>
 #include <iostream>
 
+#include "base/dequantise.h"
+
 namespace monograph::test {
 
 std::uint64_t seed() {
@@ -164,78 +166,9 @@ std::vector<std::byte> random_blocks(std::mt19937_64& random, DType dtype, int r
   return bytes;
 }
 
-namespace {
-
-float half_at(const std::uint8_t* p) { return to_float(f16{static_cast<std::uint16_t>(p[0] | p[1] << 8)}); }
-
-/// A block's weights in file order.
-void block_values(DType dtype, const std::uint8_t* b, float* out) {
-  const auto small = [&](int q_at, int high_at, int min_at, int offset) {
-    const float d = half_at(b), m = min_at ? half_at(b + min_at) : 0.0f;
-    for (int j = 0; j < 32; ++j) {
-      int q = j < 16 ? b[q_at + j] % 16 : b[q_at + j - 16] / 16;
-      if (high_at) q += 16 * (b[high_at + j / 8] >> (j % 8) & 1);
-      const float product = d * static_cast<float>(q - offset);
-      out[j] = min_at ? product + m : product;
-    }
-  };
-  switch (dtype) {
-    case DType::kF32:
-      std::memcpy(out, b, 4);
-      return;
-    case DType::kF16:
-      *out = half_at(b);
-      return;
-    case DType::kBF16:
-      *out = to_float(bf16{static_cast<std::uint16_t>(b[0] | b[1] << 8)});
-      return;
-    case DType::kQ8_0:
-      for (int j = 0; j < 32; ++j) out[j] = half_at(b) * static_cast<float>(static_cast<std::int8_t>(b[2 + j]));
-      return;
-    case DType::kQ4_0:
-      return small(2, 0, 0, 8);
-    case DType::kQ4_1:
-      return small(4, 0, 2, 0);
-    case DType::kQ5_0:
-      return small(6, 2, 0, 16);
-    case DType::kQ5_1:
-      return small(8, 4, 2, 0);
-    case DType::kQ4_K:
-    case DType::kQ5_K:
-      for (int k = 0; k < 256; ++k) {
-        const int s = k / 32;
-        const std::uint8_t* packed = b + 4;
-        const int scale = s < 4 ? packed[s] & 63 : (packed[s + 4] & 15) | (packed[s - 4] >> 6) << 4;
-        const int min = s < 4 ? packed[s + 4] & 63 : packed[s + 4] >> 4 | (packed[s] >> 6) << 4;
-        const std::uint8_t* low = b + (dtype == DType::kQ4_K ? 16 : 48);
-        int q = low[s / 2 * 32 + k % 32] >> (s % 2 * 4) & 15;
-        if (dtype == DType::kQ5_K) q += 16 * (b[16 + k % 32] >> s & 1);
-        const float d = half_at(b) * static_cast<float>(scale), m = half_at(b + 2) * static_cast<float>(min);
-        const float product = d * static_cast<float>(q);
-        out[k] = product - m;
-      }
-      return;
-    case DType::kQ6_K:
-      for (int k = 0; k < 256; ++k) {
-        const int part = k / 128, s = k / 32 % 4, j = k % 32;
-        const int low = b[part * 64 + (s % 2) * 32 + j] >> (s / 2 * 4) & 15;
-        const int high = b[128 + part * 32 + j] >> (2 * s) & 3;
-        const float d = half_at(b + 208) * static_cast<float>(static_cast<std::int8_t>(b[192 + k / 16]));
-        out[k] = d * static_cast<float>(low + 16 * high - 32);
-      }
-      return;
-    case DType::kI32:
-      return;
-  }
-}
-
-}  // namespace
-
 std::vector<float> dequantised(DType dtype, const std::vector<std::byte>& bytes, int rows, int cols) {
   std::vector<float> values(static_cast<std::size_t>(rows) * cols);
-  const auto* from = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  for (std::size_t i = 0; i < values.size(); i += block_weights(dtype), from += block_bytes(dtype))
-    block_values(dtype, from, values.data() + i);
+  dequantise(dtype, bytes, values);
   return values;
 }
 

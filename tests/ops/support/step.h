@@ -80,7 +80,7 @@ struct OwnedTensor {
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t n, float scale = 1.0f);
 /// Random but finite blocks of a file type.
 std::vector<std::byte> random_blocks(std::mt19937_64& random, DType dtype, int rows, int cols);
-/// The same weights as floats, straight from the file's bytes: an implementation of its own.
+/// The same weights as floats, by base/dequantise.h, which is tested against gguf-py.
 std::vector<float> dequantised(DType dtype, const std::vector<std::byte>& bytes, int rows, int cols);
 
 inline constexpr DType kWeightTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0,
