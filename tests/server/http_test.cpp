@@ -91,6 +91,8 @@ TEST_F(HttpTest, UnknownPathsAndMethods) {
   expect_error(client.read(), 405, "GET");
 }
 
+using namespace std::string_view_literals;
+
 // SE10: nothing here reads files; a path is a name or a 404.
 TEST_F(HttpTest, PathEscapesSE10) {
   start();
@@ -98,7 +100,7 @@ TEST_F(HttpTest, PathEscapesSE10) {
        {"/../../etc/passwd", "/%2e%2e%2fetc/passwd", "/v1/models/../../etc/passwd", "/v1/%00", "//health"})
     EXPECT_EQ(get(port(), path).status, 404) << path;
   Client client(port());
-  client.send(std::string_view("GET /a\0b HTTP/1.1\r\nHost: x\r\n\r\n", 32));
+  client.send("GET /a\0b HTTP/1.1\r\nHost: x\r\n\r\n"sv);
   EXPECT_EQ(client.read().status, 400);
   expect_alive();
 }
