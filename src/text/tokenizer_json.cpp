@@ -75,9 +75,9 @@ std::vector<Object> flatten(const Object& root, const std::string& key, const st
   if (!value) return out;
   const Object whole(*value, key);
   if (whole.text("type") != "Sequence") return {whole};
-  int i = 0;
+  const std::string place = key + "." + list;
   for (const Json& part : whole.array(list)) {
-    const Object object(part, key + "." + list + "[" + std::to_string(i++) + "]");
+    const Object object(part, place + "[" + std::to_string(out.size()) + "]");
     if (object.text("type") == "Sequence") cannot(object.where() + ": a Sequence inside a Sequence");
     out.push_back(object);
   }

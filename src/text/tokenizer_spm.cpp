@@ -11,6 +11,11 @@ namespace {
 constexpr TokenId kNone = -1;
 constexpr std::string_view kSpaceMark = "\u2581";
 
+[[noreturn]] void refuse_merge(std::size_t rank, const std::string& left, const std::string& right) {
+  throw Error(ErrorCode::kUnreadableFile, "tokenizer merges[" + std::to_string(rank) + "]: \"" +
+                                              to_valid_utf8(left + " " + right) + "\" is not in the vocabulary");
+}
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -121,9 +126,7 @@ SpmModel::SpmModel(const TokenizerSpec& spec)
   for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
     const auto& [left, right] = spec.merges[rank];
     const TokenId merged = find(left + right), left_id = find(left), right_id = find(right);
-    if (merged == kNone || left_id == kNone || right_id == kNone)
-      throw Error(ErrorCode::kUnreadableFile, "tokenizer merges[" + std::to_string(rank) + "]: \"" +
-                                                  to_valid_utf8(left + " " + right) + "\" is not in the vocabulary");
+    if (merged == kNone || left_id == kNone || right_id == kNone) refuse_merge(rank, left, right);
     merges_.add(left_id, right_id, static_cast<int>(rank), merged);
   }
 }
