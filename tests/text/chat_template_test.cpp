@@ -226,6 +226,46 @@ TEST(ChatTemplateBounds, EndlessWorkIsStopped) {
   }
 }
 
+// Integers go to 2^100; what is formed from them on the way may not overflow (UBSan looks on).
+TEST(ChatTemplateBounds, ExtremeIntegers) {
+  for (const char* expression : {"range(-a, a)",
+                                 "range(a, -a, -a)",
+                                 "range(3)[::a][::a]",
+                                 "'abc'[-a:a:-a]",
+                                 "[1, 2][a:-a]",
+                                 "'a'.center(-a)|length",
+                                 "[] * a",
+                                 "'' * -a",
+                                 "'ab'.find('b', -a, a)",
+                                 "[1].index(1, -a, a)",
+                                 "a|round(-a)",
+                                 "1.5|round(a)",
+                                 "-a // -1",
+                                 "-a % -1",
+                                 "a * a",
+                                 "a + a",
+                                 "-a - a",
+                                 "a ** 2",
+                                 "a|string|int * 3",
+                                 "[1, 2]|batch(-a)|list",
+                                 "[1]|slice(-a)|list",
+                                 "'abc'|truncate(a, leeway=a)",
+                                 "'%*d' % (a, 1)",
+                                 "'%d' % -a",
+                                 "a == a|float",
+                                 "a < 1e300",
+                                 "1e300|int",
+                                 "a / 3",
+                                 "a|abs"}) {
+    const std::string source = "{% set a = 2 ** 100 %}{{ " + std::string(expression) + " }}";
+    const Error error = failure(source);  // a value, or an Error of the request
+    EXPECT_NE(error.code(), ErrorCode::kUnreadableFile) << expression << ": " << error.what();
+  }
+  EXPECT_EQ(ChatTemplate("{{ 2 ** 100 }} {{ -(2 ** 100) }} {{ 2 ** 100 - 1 }}").render(TemplateValue::object()),
+            "1267650600228229401496703205376 -1267650600228229401496703205376 1267650600228229401496703205375");
+  EXPECT_THAT(failure("{{ 2 ** 101 }}").what(), HasSubstr("100 bits"));
+}
+
 TEST(ChatTemplateBounds, DeepVariablesAreRefused) {
   TemplateValue deep = 1;
   for (int i = 0; i < 1000; ++i) deep = TemplateValue::array({std::move(deep)});

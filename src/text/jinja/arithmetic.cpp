@@ -15,7 +15,7 @@ namespace {
   fail(std::string("unsupported operand types for ") + op + ": '" + type_name(a) + "' and '" + type_name(b) + "'");
 }
 
-[[noreturn]] void overflow() { unsupported("an integer of more than 127 bits"); }
+[[noreturn]] void overflow() { unsupported("an integer of more than 100 bits"); }
 
 bool both_int(const Value& a, const Value& b) { return as_int(a) && as_int(b); }
 
@@ -43,9 +43,10 @@ Value repeat_text(Heap& heap, const TextPtr& text, Int times) {
 }
 
 Value repeat_sequence(Heap& heap, const Sequence& sequence, Int times) {
-  const Int n_items = times <= 0 ? 0 : times * static_cast<Int>(std::min<Int>(sequence.items.size(), kMaxHeapBytes));
-  if (times > kMaxHeapBytes || n_items > kMaxHeapBytes / static_cast<Int>(sizeof(Value)))
-    heap.charge(kMaxHeapBytes + 1);
+  // More than the heap may hold, whatever the items are; smaller products cannot overflow.
+  if (times > kMaxHeapBytes) heap.charge(kMaxHeapBytes + 1);
+  const Int n_items = times <= 0 ? 0 : times * static_cast<Int>(sequence.items.size());
+  if (n_items > kMaxHeapBytes / static_cast<Int>(sizeof(Value))) heap.charge(kMaxHeapBytes + 1);
   std::vector<Value> items;
   for (Int i = 0; n_items > 0 && i < times; ++i)
     items.insert(items.end(), sequence.items.begin(), sequence.items.end());
@@ -89,9 +90,9 @@ Value int_power(Int base, Int exponent) {
   if (exponent < 0) return float_power(static_cast<double>(base), static_cast<double>(exponent));
   Int result = 1;
   while (exponent > 0) {
-    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) overflow();
+    if (exponent & 1) result = multiply_ints(result, base);
     exponent >>= 1;
-    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) overflow();
+    if (exponent > 0) base = multiply_ints(base, base);
   }
   return Value::integer(result);
 }
@@ -112,6 +113,18 @@ double float_modulo(double a, double b) {
 }
 
 }  // namespace
+
+Int add_ints(Int a, Int b) {
+  const Int sum = a + b;
+  if (sum > kMaxInt || sum < -kMaxInt) overflow();
+  return sum;
+}
+
+Int multiply_ints(Int a, Int b) {
+  Int product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > kMaxInt || product < -kMaxInt) overflow();
+  return product;
+}
 
 bool is_number(const Value& value) { return value.is<bool>() || value.is<Int>() || value.is<double>(); }
 
@@ -137,7 +150,7 @@ Int require_int(const Value& value, const char* what) {
 Int truncated(double value) {
   if (std::isnan(value)) fail("cannot convert float NaN to integer");
   if (std::isinf(value)) fail("cannot convert float infinity to integer");
-  if (std::fabs(value) > 0x1p126) overflow();
+  if (std::fabs(value) > 0x1p100) overflow();
   return static_cast<Int>(value);
 }
 
@@ -155,11 +168,7 @@ Order compare_numbers(const Value& a, const Value& b) {
 
 Value add(Heap& heap, const Value& a, const Value& b) {
   if (a.text() && b.text()) return add_text(heap, *a.text(), *b.text());
-  if (both_int(a, b)) {
-    Int result = 0;
-    if (__builtin_add_overflow(*as_int(a), *as_int(b), &result)) overflow();
-    return Value::integer(result);
-  }
+  if (both_int(a, b)) return Value::integer(add_ints(*as_int(a), *as_int(b)));
   if (is_number(a) && is_number(b)) return Value(*as_double(a) + *as_double(b));
   const auto *left = a.object<Sequence>(), *right = b.object<Sequence>();
   if (!left || !right || left->type != right->type || !can_repeat(a)) no_operator("+", a, b);
@@ -169,11 +178,7 @@ Value add(Heap& heap, const Value& a, const Value& b) {
 }
 
 Value subtract(const Value& a, const Value& b) {
-  if (both_int(a, b)) {
-    Int result = 0;
-    if (__builtin_sub_overflow(*as_int(a), *as_int(b), &result)) overflow();
-    return Value::integer(result);
-  }
+  if (both_int(a, b)) return Value::integer(add_ints(*as_int(a), -*as_int(b)));
   if (!is_number(a) || !is_number(b)) no_operator("-", a, b);
   return Value(*as_double(a) - *as_double(b));
 }
@@ -181,11 +186,7 @@ Value subtract(const Value& a, const Value& b) {
 Value multiply(Heap& heap, const Value& a, const Value& b) {
   if (can_repeat(a) && as_int(b)) return repeat(heap, a, *as_int(b));
   if (can_repeat(b) && as_int(a)) return repeat(heap, b, *as_int(a));
-  if (both_int(a, b)) {
-    Int result = 0;
-    if (__builtin_mul_overflow(*as_int(a), *as_int(b), &result)) overflow();
-    return Value::integer(result);
-  }
+  if (both_int(a, b)) return Value::integer(multiply_ints(*as_int(a), *as_int(b)));
   if (!is_number(a) || !is_number(b)) no_operator("*", a, b);
   return Value(*as_double(a) * *as_double(b));
 }

@@ -17,6 +17,9 @@ std::optional<Int> as_int(const Value& value);
 std::optional<double> as_double(const Value& value);
 /// Fails with "<what> must be an integer" for anything else.
 Int require_int(const Value& value, const char* what);
+/// a + b and a * b, refused past kMaxInt.
+Int add_ints(Int a, Int b);
+Int multiply_ints(Int a, Int b);
 /// Exact, also between an int and a float.
 Order compare_numbers(const Value& a, const Value& b);
 /// int(value) of a float; fails for infinities and NaN.

@@ -118,9 +118,11 @@ Value slice_sequence(Heap& heap, const Sequence& sequence, const Bounds& bounds)
     items.push_back(sequence.items[static_cast<std::size_t>(at)]);
   }
   auto* made = heap.sequence(sequence.type, std::move(items));
-  made->start = sequence.start + bounds.start * sequence.step;
-  made->stop = sequence.start + bounds.stop * sequence.step;
-  made->step = sequence.step * bounds.step;
+  if (sequence.type != SequenceType::kRange) return Value(made);
+  const auto place = [&sequence](Int index) { return add_ints(sequence.start, multiply_ints(index, sequence.step)); };
+  made->start = place(bounds.start);
+  made->stop = place(bounds.stop);
+  made->step = multiply_ints(sequence.step, bounds.step);
   return Value(made);
 }
 

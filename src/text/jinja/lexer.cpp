@@ -270,9 +270,9 @@ class Lexer {
     Int value = 0;
     for (std::size_t i = begin; i < end; ++i) {
       if (source_[i] == '_') continue;
-      if (__builtin_mul_overflow(value, Int{base}, &value) ||
-          __builtin_add_overflow(value, Int{hex_value(source_[i])}, &value)) {
-        throw Failure(ErrorCode::kUnsupported, "an integer of more than 127 bits", line_);
+      value = value * base + hex_value(source_[i]);
+      if (value > kMaxInt) {
+        throw Failure(ErrorCode::kUnsupported, "an integer of more than 100 bits", line_);
       }
     }
     add(TokenType::kInteger, source_.substr(begin, end - begin));

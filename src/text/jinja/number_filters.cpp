@@ -67,7 +67,7 @@ Value absolute(In, Self self, Args args) {
 /// Rounds half to even at a power of ten, as Python's round() does for integers.
 Int rounded_int(Int value, Int precision) {
   if (precision >= 0) return value;
-  if (precision < -38) return 0;
+  if (precision < -30) return 0;  // no integer here is half as large as 10^31
   Int unit = 1;
   for (Int i = 0; i > precision; --i) unit *= 10;
   Int below = value / unit * unit;

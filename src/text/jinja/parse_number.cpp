@@ -77,9 +77,10 @@ std::optional<Int> parse_int(std::string_view text, Int base) {
   for (const char c : *digits) {
     const int digit = digit_value(c);
     if (digit >= base) return std::nullopt;
-    overflow |= __builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, Int{digit}, &value);
+    if (!overflow) value = value * base + digit;
+    overflow |= value > kMaxInt;
   }
-  if (overflow) unsupported("an integer of more than 127 bits");
+  if (overflow) unsupported("an integer of more than 100 bits");
   return negative ? -value : value;
 }
 

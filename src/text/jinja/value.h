@@ -15,7 +15,10 @@
 
 namespace monograph::jinja {
 
-using Int = __int128;  // Python's integers have no bound; past this one they are refused
+/// Python's integers have no bound; past kMaxInt they are refused. The bits above it let sums and small products of
+/// such integers be formed without a check.
+using Int = __int128;
+constexpr Int kMaxInt = Int{1} << 100;
 
 struct Sequence;
 struct Dict;
