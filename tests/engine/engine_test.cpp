@@ -203,6 +203,80 @@ TEST_F(EngineTest, EveryConfigurationGivesTheSameTokens) {
   check("no chunking", whole, false);
 }
 
+/// Tokens and the exact log probabilities of an answer: as near to the logits as a caller gets.
+struct Scored {
+  Ids ids;
+  std::vector<float> logprobs;
+  bool operator==(const Scored&) const = default;
+};
+
+Scored scored(const Answer& answer) {
+  Scored out{answer.ids, {}};
+  for (const TextEvent& event : answer.events) {
+    out.logprobs.push_back(event.token.logprob.value_or(1.0f));
+    for (const TokenLogprob& top : event.token.top_logprobs) out.logprobs.push_back(top.logprob);
+  }
+  return out;
+}
+
+Request scoring(Ids ids, int max_tokens) {
+  Request request = of(std::move(ids), max_tokens);
+  request.sampling.logprobs = 5;
+  return request;
+}
+
+// KV02, KV03: a prefix hit after a prompt that ended anywhere in a block gives the cold answer, bit for bit.
+TEST_F(EngineTest, KV02_PrefixHitsAtEveryOffsetInABlock) {
+  std::mt19937_64 random(2);
+  const auto oracle = Engine::load(plain());
+  for (int r = 0; r < 16; ++r) {
+    const Ids a = random_ids(random, 32 + r);
+    Ids longer = a;
+    for (TokenId id : random_ids(random, 10)) longer.push_back(id);
+    ask(*engine_, scoring(a, 4));
+    const Answer hit = ask(*engine_, scoring(longer, 4));
+    EXPECT_GE(hit.prefill.n_reused_tokens, 32);
+    EXPECT_EQ(scored(hit), scored(ask(*oracle, scoring(longer, 4)))) << "r " << r;
+    EXPECT_EQ(scored(ask(*engine_, scoring(a, 4))), scored(ask(*oracle, scoring(a, 4)))) << "r " << r;
+  }
+}
+
+// KV13: any number of neighbours.
+TEST_F(EngineTest, KV13_EveryNumberOfParallelSequences) {
+  std::mt19937_64 random(13);
+  std::vector<Request> requests;
+  std::vector<Scored> alone;
+  for (int i = 0; i < 20; ++i) {
+    requests.push_back(scoring(random_ids(random, 1 + static_cast<int>(random() % 30)), 6));
+    alone.push_back(scored(ask(*engine_, requests.back())));
+  }
+  for (std::size_t n = 1; n <= requests.size(); ++n) {
+    std::vector<ResponseStream> streams;
+    for (std::size_t i = 0; i < n; ++i) streams.push_back(engine_->submit(requests[i]));
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(scored(take_all(streams[i]).at(0)), alone[i]) << i << " of " << n;
+  }
+}
+
+// KV15, KV07: chunks of any size, with and without hits, against one piece.
+TEST_F(EngineTest, KV15_ChunkedEqualsOneShot) {
+  std::mt19937_64 random(15);
+  const auto oracle = Engine::load(plain());
+  const Ids shared = random_ids(random, 40);
+  std::vector<Request> requests;
+  for (int i = 0; i < 12; ++i) {
+    Ids prompt(shared.begin(), shared.begin() + static_cast<std::ptrdiff_t>(random() % 40));
+    for (TokenId id : random_ids(random, 1 + static_cast<int>(random() % 120))) prompt.push_back(id);
+    requests.push_back(scoring(prompt, 3));
+  }
+  for (int chunk : {1, 16, 17, 48, 64}) {
+    EngineConfig config = tiny();
+    config.chunk_size = chunk;
+    const auto engine = Engine::load(config);
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      EXPECT_EQ(scored(ask(*engine, requests[i])), scored(ask(*oracle, requests[i]))) << i << ", chunk " << chunk;
+  }
+}
+
 TEST_F(EngineTest, SequencesOfOneRequestHaveTheirOwnSeeds) {
   Request request = of(Ids(40, 11), 10);
   request.sampling.temperature = 1.5f;
