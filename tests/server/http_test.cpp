@@ -8,6 +8,7 @@ namespace monograph::test {
 namespace {
 
 using std::chrono::milliseconds;
+using namespace std::string_view_literals;
 
 class HttpTest : public ServerTest {
  protected:
