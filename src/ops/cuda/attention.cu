@@ -35,6 +35,38 @@ __device__ __forceinline__ std::uint32_t tile_offset(int row, int chunk) {
   }
 }
 
+/// What a thread carries for its two rows (lane / 4 and 8 further): sums of the open split, and of the splits before
+/// it.
+template <int Tiles>
+struct SplitSums {
+  float acc[Tiles][4] = {}, total[Tiles][4] = {};
+  float max_split[2] = {-INFINITY, -INFINITY}, sum_split[2] = {0, 0};
+  float max_total[2] = {-INFINITY, -INFINITY}, sum_total[2] = {0, 0};
+
+  /// total := total combined with the split; factors of an empty side are exactly 0.
+  __device__ __forceinline__ void close_split() {
+    float keep[2], add[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float top = fmaxf(max_total[i], max_split[i]);
+      const float base = top == -INFINITY ? 0.0f : top;
+      keep[i] = exp2f(max_total[i] - base);
+      add[i] = exp2f(max_split[i] - base);
+      sum_total[i] = fmaf(sum_total[i], keep[i], sum_split[i] * add[i]);
+      max_total[i] = top;
+      max_split[i] = -INFINITY;
+      sum_split[i] = 0.0f;
+    }
+#pragma unroll
+    for (int j = 0; j < Tiles; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        total[j][i] = fmaf(total[j][i], keep[i / 2], acc[j][i] * add[i / 2]);
+        acc[j][i] = 0.0f;
+      }
+  }
+};
+
 /// Sum of one row's 16 neighbouring keys, of which each of four lanes holds four. A tile's sum is the four groups'
 /// sums, added in pairs: the order is the same however a tile is spread over warps.
 __device__ __forceinline__ float group_sum(float a, float b, float c, float d) {
@@ -96,36 +128,11 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
   commit_copies();
 
   // Per thread: rows lane/4 and lane/4 + 8 of the warp's 16.
-  float acc[kDTiles][4] = {}, total[kDTiles][4] = {};
-  float max_split[2] = {-INFINITY, -INFINITY}, sum_split[2] = {0, 0}, max_total[2] = {-INFINITY, -INFINITY},
-        sum_total[2] = {0, 0};
+  SplitSums<kDTiles> sums;
   int position[2];
   for (int i = 0; i < 2; ++i) position[i] = prefix + (row0 + warp * 16 + lane / 4 + 8 * i) / group;
   const int warp_last = prefix + min(row0 + warp * 16 + 15, n_rows - 1) / group;
   std::uint32_t q[kDSteps][4];
-
-  const auto close_split = [&] {
-    // total := total combined with the split; factors of an empty side are exactly 0.
-    float keep[2], add[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float top = fmaxf(max_total[i], max_split[i]);
-      const float base = top == -INFINITY ? 0.0f : top;
-      keep[i] = exp2f(max_total[i] - base);
-      add[i] = exp2f(max_split[i] - base);
-      sum_total[i] = fmaf(sum_total[i], keep[i], sum_split[i] * add[i]);
-      max_total[i] = top;
-      max_split[i] = -INFINITY;
-      sum_split[i] = 0.0f;
-    }
-#pragma unroll
-    for (int j = 0; j < kDTiles; ++j)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        total[j][i] = fmaf(total[j][i], keep[i / 2], acc[j][i] * add[i / 2]);
-        acc[j][i] = 0.0f;
-      }
-  };
 
   for (int tile = 0; tile < n_tiles; ++tile) {
     if (tile + 1 < n_tiles) fetch_tile(tile + 1);
@@ -152,7 +159,7 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
           mma(s[n + 1], q[step], b1);
         }
       const int first_key = tile * kKeys;
-      float top[2] = {max_split[0], max_split[1]};
+      float top[2] = {sums.max_split[0], sums.max_split[1]};
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
@@ -170,8 +177,8 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         base[i] = top[i] == -INFINITY ? 0.0f : top[i];
-        factor[i] = exp2f(max_split[i] - base[i]);
-        max_split[i] = top[i];
+        factor[i] = exp2f(sums.max_split[i] - base[i]);
+        sums.max_split[i] = top[i];
       }
 #pragma unroll
       for (int n = 0; n < 8; ++n)
@@ -185,12 +192,12 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
 #pragma unroll
         for (int g = 0; g < 4; ++g)
           groups[g] = group_sum(s[2 * g][2 * i], s[2 * g][2 * i + 1], s[2 * g + 1][2 * i], s[2 * g + 1][2 * i + 1]);
-        sum_split[i] = fmaf(sum_split[i], factor[i], (groups[0] + groups[1]) + (groups[2] + groups[3]));
+        sums.sum_split[i] = fmaf(sums.sum_split[i], factor[i], (groups[0] + groups[1]) + (groups[2] + groups[3]));
       }
 #pragma unroll
       for (int j = 0; j < kDTiles; ++j)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) acc[j][i] *= factor[i / 2];
+        for (int i = 0; i < 4; ++i) sums.acc[j][i] *= factor[i / 2];
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
         const std::uint32_t p[4] = {
@@ -200,28 +207,28 @@ __global__ void __launch_bounds__(WARPS * 32) attention_kernel(AttentionArgument
         for (int j = 0; j < kDTiles; ++j) {
           std::uint32_t b[2];
           load_matrix_x2_transposed(b, at_v + tile_offset<D>(step * 16 + lane % 16, j));
-          mma(acc[j], p, b);
+          mma(sums.acc[j], p, b);
         }
       }
     }
-    if (tile % kSplitTiles == kSplitTiles - 1) close_split();
+    if (tile % kSplitTiles == kSplitTiles - 1) sums.close_split();
     __syncthreads();
   }
   wait_copies<0>();
-  if (n_tiles % kSplitTiles != 0) close_split();
+  if (n_tiles % kSplitTiles != 0) sums.close_split();
   if (warp >= COMPUTE_WARPS) return;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int r = row0 + warp * 16 + lane / 4 + 8 * i;
     if (r >= n_rows) continue;
-    const float inverse = 1.0f / sum_total[i];
+    const float inverse = 1.0f / sums.sum_total[i];
     __nv_bfloat16* to =
         arg.out +
         ((static_cast<std::int64_t>(first_token) + r / group) * arg.n_heads + kv_head * group + r % group) * D;
 #pragma unroll
     for (int j = 0; j < kDTiles; ++j)
       *reinterpret_cast<__nv_bfloat162*>(to + j * 8 + (lane % 4) * 2) =
-          __floats2bfloat162_rn(total[j][2 * i] * inverse, total[j][2 * i + 1] * inverse);
+          __floats2bfloat162_rn(sums.total[j][2 * i] * inverse, sums.total[j][2 * i + 1] * inverse);
   }
 }
 
@@ -240,7 +247,7 @@ __global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
   using Tile = FewTile<D>;
   constexpr int kDSteps = D / 16, kChunks = D / 8, kColumns = D >= 32 ? D / 32 : 1;  // column tiles of 8 a warp
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ float tops[4][16], sums[4][16];
+  __shared__ float tops[4][16], group_sums[4][16];
   const std::uint32_t at_q = shared_address(shared), at_p = at_q + Tile::kQBytes, at_kv = at_p + Tile::kPBytes;
   let_successor_start();
   wait_for_predecessor();
@@ -274,34 +281,10 @@ __global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
   }
   for (int tile = 0; tile < Tile::kStages - 1; ++tile) fetch_tile(tile);
 
-  float acc[kColumns][4] = {}, total[kColumns][4] = {};
-  float max_split[2] = {-INFINITY, -INFINITY}, sum_split[2] = {0, 0}, max_total[2] = {-INFINITY, -INFINITY},
-        sum_total[2] = {0, 0};
+  SplitSums<kColumns> sums;
   int position[2];
   for (int i = 0; i < 2; ++i) position[i] = found.prefix + (row0 + lane / 4 + 8 * i) / group;
   std::uint32_t q[kDSteps][4];
-  const auto close_split = [&] {
-    float keep[2], add[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float top = fmaxf(max_total[i], max_split[i]);
-      const float base = top == -INFINITY ? 0.0f : top;
-      keep[i] = exp2f(max_total[i] - base);
-      add[i] = exp2f(max_split[i] - base);
-      sum_total[i] = fmaf(sum_total[i], keep[i], sum_split[i] * add[i]);
-      max_total[i] = top;
-      max_split[i] = -INFINITY;
-      sum_split[i] = 0.0f;
-    }
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        total[j][i] = fmaf(total[j][i], keep[i / 2], acc[j][i] * add[i / 2]);
-        acc[j][i] = 0.0f;
-      }
-  };
-
   for (int tile = 0; tile < n_tiles; ++tile) {
     wait_copies<Tile::kStages - 2>();
     __syncthreads();
@@ -341,10 +324,10 @@ __global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = lane / 4 + 8 * i;
-      top[i] = fmaxf(max_split[i], fmaxf(fmaxf(tops[0][row], tops[1][row]), fmaxf(tops[2][row], tops[3][row])));
+      top[i] = fmaxf(sums.max_split[i], fmaxf(fmaxf(tops[0][row], tops[1][row]), fmaxf(tops[2][row], tops[3][row])));
       base[i] = top[i] == -INFINITY ? 0.0f : top[i];
-      factor[i] = exp2f(max_split[i] - base[i]);
-      max_split[i] = top[i];
+      factor[i] = exp2f(sums.max_split[i] - base[i]);
+      sums.max_split[i] = top[i];
     }
 #pragma unroll
     for (int n = 0; n < 2; ++n)
@@ -354,7 +337,7 @@ __global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
     for (int i = 0; i < 2; ++i) {
       const int row = lane / 4 + 8 * i;
       const float sum = group_sum(s[0][2 * i], s[0][2 * i + 1], s[1][2 * i], s[1][2 * i + 1]);
-      if (lane % 4 == 0) sums[warp][row] = sum;
+      if (lane % 4 == 0) group_sums[warp][row] = sum;
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         const std::uint32_t to = at_p + swizzled(row, warp * 2 + n) + (lane % 4) * 4;
@@ -365,12 +348,13 @@ __global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = lane / 4 + 8 * i;
-      sum_split[i] = fmaf(sum_split[i], factor[i], (sums[0][row] + sums[1][row]) + (sums[2][row] + sums[3][row]));
+      sums.sum_split[i] = fmaf(sums.sum_split[i], factor[i],
+                               (group_sums[0][row] + group_sums[1][row]) + (group_sums[2][row] + group_sums[3][row]));
     }
 #pragma unroll
     for (int j = 0; j < kColumns; ++j)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) acc[j][i] *= factor[i / 2];
+      for (int i = 0; i < 4; ++i) sums.acc[j][i] *= factor[i / 2];
     if (warp * kColumns < D / 8) {
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
@@ -380,27 +364,27 @@ __global__ void __launch_bounds__(128) few_rows_kernel(AttentionArguments arg) {
         for (int j = 0; j < kColumns; ++j) {
           std::uint32_t b[2];
           load_matrix_x2_transposed(b, at_v + tile_offset<D>(step * 16 + lane % 16, warp * kColumns + j));
-          mma(acc[j], p, b);
+          mma(sums.acc[j], p, b);
         }
       }
     }
-    if (tile % kSplitTiles == kSplitTiles - 1) close_split();
+    if (tile % kSplitTiles == kSplitTiles - 1) sums.close_split();
   }
   wait_copies<0>();
-  if (n_tiles % kSplitTiles != 0) close_split();
+  if (n_tiles % kSplitTiles != 0) sums.close_split();
   if (warp * kColumns >= D / 8) return;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int r = row0 + lane / 4 + 8 * i;
     if (r >= n_rows) continue;
-    const float inverse = 1.0f / sum_total[i];
+    const float inverse = 1.0f / sums.sum_total[i];
     __nv_bfloat16* to =
         arg.out +
         ((static_cast<std::int64_t>(found.first_token) + r / group) * arg.n_heads + kv_head * group + r % group) * D;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j)
       *reinterpret_cast<__nv_bfloat162*>(to + (warp * kColumns + j) * 8 + (lane % 4) * 2) =
-          __floats2bfloat162_rn(total[j][2 * i] * inverse, total[j][2 * i + 1] * inverse);
+          __floats2bfloat162_rn(sums.total[j][2 * i] * inverse, sums.total[j][2 * i + 1] * inverse);
   }
 }
 
