@@ -60,12 +60,14 @@ void Loop::run() {
 
 /// Idle waiting blocks on the inbox. False when the loop has to end.
 bool Loop::take_work() {
+  // Read before taking: what was pushed before the close is among `arrived`, so no request is left behind without an end.
+  const bool closed = inbox_.closed();
   idle_ = scheduler_.idle() && !faulted_;
   auto arrived = inbox_.take(/*wait=*/idle_);
   heartbeat_ns_ = now_ns();
   idle_ = false;
   for (auto& sequence : arrived) scheduler_.add(std::move(sequence));
-  return !faulted_ && !(inbox_.closed() && wind_down());
+  return !faulted_ && !(closed && wind_down());
 }
 
 /// The order of stopping: what never began is cancelled, what runs goes on to the deadline. True when it is over.
