@@ -53,6 +53,7 @@ step() {  # step NAME COMMAND...: runs it, keeps its output, prints a row; CPU s
   [ "$result" = ok ] || { tail -40 "$log" >&2; exit 1; }
 }
 
+# A line of its own: behind `cd ... &&` the job would be a shell, and the signal would end that and not the server.
 serve_answers='
   build/cpu/monograph serve --model models/SmolLM2-135M-Instruct.Q4_1.gguf --port 8123 & server=$!
   python3 - <<PY
@@ -79,7 +80,8 @@ step "clone" inside "cd /root && git clone -q monograph.bundle monograph"
 step "make demo" inside "cd /root/monograph && make demo"
 step "make test" inside "cd /root/monograph && make test"
 step "offline: make demo" inside --offline "cd /root/monograph && make demo"
-step "offline: serve" inside --offline "cd /root/monograph && $serve_answers"
+step "offline: serve" inside --offline "cd /root/monograph || exit 1
+$serve_answers"
 step "offline: fast tests" inside --offline "cd /root/monograph && ctest --test-dir build/cpu -L fast --no-tests=error"
 step "offline: empty cache" inside --offline "cd /root/monograph && $no_model"
 grep -h -A8 '^> ' "$folder/make_demo.log" | sed 's/^/    /'
