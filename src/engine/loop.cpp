@@ -60,7 +60,8 @@ void Loop::run() {
 
 /// Idle waiting blocks on the inbox. False when the loop has to end.
 bool Loop::take_work() {
-  // Read before taking: what was pushed before the close is among `arrived`, so no request is left behind without an end.
+  // Read before taking: what was pushed before the close is among `arrived`, so no request is left behind without an
+  // end.
   const bool closed = inbox_.closed();
   idle_ = scheduler_.idle() && !faulted_;
   auto arrived = inbox_.take(/*wait=*/idle_);

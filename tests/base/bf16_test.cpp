@@ -12,8 +12,10 @@ TEST(Bf16, RoundTripOfEveryPattern) {
   for (int bits = 0; bits < 65536; ++bits) {
     const bf16 x{static_cast<std::uint16_t>(bits)};
     const float value = to_float(x);
-    if (std::isnan(value)) EXPECT_TRUE(std::isnan(to_float(to_bf16(value))));
-    else EXPECT_EQ(to_bf16(value).bits, bits);
+    if (std::isnan(value))
+      EXPECT_TRUE(std::isnan(to_float(to_bf16(value))));
+    else
+      EXPECT_EQ(to_bf16(value).bits, bits);
   }
 }
 
