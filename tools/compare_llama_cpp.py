@@ -98,6 +98,8 @@ def measure(arguments, llama, kind):
     model = model_of_type(arguments.model, kind)
     rows = []
     for test, n_prompt, n_gen in TESTS:
+        if arguments.tests and test not in arguments.tests.split(","):
+            continue
         samples, reports = {"llama.cpp": [], "monograph": []}, {}
         commands = {"llama.cpp": llama_command(llama, model, arguments.threads, n_prompt, n_gen),
                     "monograph": monograph_command(arguments.monograph, model, arguments.threads, n_prompt, n_gen)}
@@ -185,6 +187,8 @@ def main():
     parser.add_argument("--monograph", type=pathlib.Path, default=ROOT / "build/cpu/monograph")
     parser.add_argument("--llama-bench", type=pathlib.Path, help="a built one; default: built into .cache")
     parser.add_argument("--types", default="Q4_1,Q8_0,BF16")
+    parser.add_argument("--tests", help="some of " + ",".join(test for test, _, _ in TESTS) + "; default: all")
+    parser.add_argument("--name", default="compare", help="end of the report's file name")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/cpu")
@@ -196,7 +200,7 @@ def main():
     report["results"] = [row for kind in arguments.types.split(",") for row in measure(arguments, llama, kind)]
     report["load_after"] = os.getloadavg()[0]
     arguments.out.mkdir(parents=True, exist_ok=True)
-    stem = arguments.out / (time.strftime("%Y-%m-%d", time.gmtime()) + "-compare")
+    stem = arguments.out / (time.strftime("%Y-%m-%d", time.gmtime()) + "-" + arguments.name)
     stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     stem.with_suffix(".md").write_text(markdown(report))
     print(markdown(report))
