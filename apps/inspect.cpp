@@ -118,7 +118,7 @@ int show_graphs(const Settings& settings) {
   line("sequences per replay", std::to_string(config.max_rows));
   line("arena and staging", std::to_string(lane.runner().fixed_bytes()) + " bytes, shared by all graphs");
   std::printf("\n| family | bucket | capture us | nodes | bytes |\n| --- | ---: | ---: | ---: | ---: |\n");
-  for (const auto& c : lane.runner().stats().captures)
+  for (const auto& c : lane.runner().captures())
     std::printf("| %s | %d | %.1f | %d | %lld |\n", c.family.c_str(), c.bucket, c.us, c.nodes,
                 static_cast<long long>(c.bytes));
   return kExitOk;

@@ -140,7 +140,6 @@ class Forward {
     s.table_width = kWidth;
     s.max_seqs = 1;
     s.max_seq_len = kContext;
-    s.vocab_size = kVocab;
     return s;
   }
   void stage(int n_tokens, int prefix) {

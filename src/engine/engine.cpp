@@ -179,7 +179,7 @@ void EngineImpl::build_runner(const EngineConfig& config) {
 void EngineImpl::log_budget() const {
   std::int64_t graph_bytes = 0;
   int n_decode = 0, n_extend = 0;
-  for (const auto& capture : runner_->stats().captures) {
+  for (const auto& capture : runner_->captures()) {
     graph_bytes += capture.bytes;
     ++(capture.family == "decode" ? n_decode : n_extend);
   }

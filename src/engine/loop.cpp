@@ -36,6 +36,7 @@ Loop::Loop(LoopConfig config, Runner& runner, BlockPool& pool, Metrics& metrics,
   metrics_.write([&](MetricValues& v) {
     v.blocks_total = pool_.capacity();
     v.runner = runner_.stats();
+    v.captures = runner_.captures();
   });
   thread_ = std::thread([this] { run(); });
 }

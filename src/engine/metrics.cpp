@@ -130,7 +130,7 @@ void render_graphs(Text& text, const MetricValues& v) {
   text.counter("monograph_prefill_graph_padding_tokens", static_cast<double>(r.padding_tokens),
                "Tokens of buckets that no sequence used.");
   text.family("monograph_prefill_graph_bucket_hits_total", "counter", "Replays by bucket.");
-  for (const auto& captured : r.captures)
+  for (const auto& captured : v.captures)
     if (captured.family == "extend") {
       const auto hits = r.bucket_hits.find(captured.bucket);
       text.sample(hits == r.bucket_hits.end() ? 0 : static_cast<double>(hits->second),
@@ -138,7 +138,7 @@ void render_graphs(Text& text, const MetricValues& v) {
     }
   text.family("monograph_graph_capture_us", "gauge", "Time that capturing took.");
   std::map<std::string, std::int64_t> memory{{"decode", 0}, {"extend", 0}};
-  for (const auto& captured : r.captures) {
+  for (const auto& captured : v.captures) {
     text.sample(captured.us, label("family", captured.family) + "," + label("bucket", std::to_string(captured.bucket)));
     memory[captured.family] += captured.bytes;
   }

@@ -39,6 +39,7 @@ struct MetricValues {
   std::array<double, kStepPhases> phase_seconds{};
   SchedulerStats scheduler;
   RunnerStats runner;
+  std::vector<CaptureRecord> captures;
   Histogram time_to_first_token, inter_token_latency, e2e_latency, queue_time, prefill_time, decode_time,
       inference_time;
   Histogram request_prompt_tokens, request_generation_tokens, request_params_max_tokens, request_params_n,

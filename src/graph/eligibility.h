@@ -23,7 +23,6 @@ struct GraphLimits {
   int table_width = 0;  ///< W
   int n_groups = 1;
   int n_blocks = 0;  ///< Ids in block tables are 1..n_blocks-1.
-  int vocab_size = 0;
   int position_factor = 0;  ///< P
   bool scratch = false;     ///< Scratch blocks are reserved.
   BackendCapabilities capabilities;

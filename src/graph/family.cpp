@@ -7,11 +7,10 @@
 
 namespace monograph {
 
-GraphFamily::GraphFamily(GraphRole role, const ForwardContext& context, const InputShape& shape,
+GraphFamily::GraphFamily(const ForwardContext& context, const InputShape& shape,
                          std::vector<std::vector<std::int32_t>> scratch, std::int32_t pad_token, std::int32_t* history,
                          std::int32_t* history_lens)
-    : role_(role),
-      context_(context),
+    : context_(context),
       staging_(*context.backend->device, shape, std::move(scratch), pad_token, history, history_lens) {}
 
 void GraphFamily::forward(int capacity) {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "graph/role.h"
 #include "graph/staging.h"
 #include "model/model.h"
 #include "ops/backend.h"
@@ -25,9 +24,8 @@ struct ForwardContext {
 
 class GraphFamily {
  public:
-  GraphFamily(GraphRole role, const ForwardContext& context, const InputShape& shape,
-              std::vector<std::vector<std::int32_t>> scratch, std::int32_t pad_token, std::int32_t* history,
-              std::int32_t* history_lens);
+  GraphFamily(const ForwardContext& context, const InputShape& shape, std::vector<std::vector<std::int32_t>> scratch,
+              std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens);
 
   struct Captured {
     int bucket;
@@ -47,13 +45,11 @@ class GraphFamily {
   const SampledRow* sampled() const { return staging_.sampled(); }
   const std::vector<int>& ladder() const { return ladder_; }
   const Staging& staging() const { return staging_; }
-  GraphRole role() const { return role_; }
 
  private:
   /// Queues everything from staged inputs to sampled rows: what a graph holds.
   void forward(int capacity);
 
-  GraphRole role_;
   const ForwardContext& context_;
   Staging staging_;
   std::vector<int> ladder_;

@@ -9,6 +9,7 @@
 #include "graph/family.h"
 #include "graph/ladder.h"
 #include "graph/policy.h"
+#include "graph/role.h"
 #include "monograph/error.h"
 
 namespace monograph {
@@ -76,7 +77,7 @@ class RunnerImpl : public Runner {
     history_ = backend_.device->allocate(4LL * config_.max_seqs * config_.max_seq_len);
     history_lens_ = backend_.device->allocate(4LL * config_.max_seqs);
     reserve_workspace();
-    eager_ = make_family(GraphRole::kExtend, max_tokens_, std::max(config_.max_seqs, config_.max_rows), false);
+    eager_ = make_family(max_tokens_, std::max(config_.max_seqs, config_.max_rows), false);
     init_status_ = start_graphs();
   }
 
@@ -113,6 +114,7 @@ class RunnerImpl : public Runner {
   Eligibility check(const Batch& batch) const override { return choose(batch); }
   PrefillStatus init_status() const override { return init_status_; }
   const RunnerStats& stats() const override { return stats_; }
+  const std::vector<CaptureRecord>& captures() const override { return captures_; }
 
   void load_history(int history_row, std::span<const std::int32_t> tokens) override {
     CHECK(history_row >= 0 && history_row < config_.max_seqs && static_cast<int>(tokens.size()) <= config_.max_seq_len);
@@ -147,7 +149,7 @@ class RunnerImpl : public Runner {
     return n;
   }
 
-  std::unique_ptr<GraphFamily> make_family(GraphRole role, int max_tokens, int max_rows, bool with_scratch) {
+  std::unique_ptr<GraphFamily> make_family(int max_tokens, int max_rows, bool with_scratch) {
     InputShape shape;
     shape.max_tokens = max_tokens;
     shape.max_rows = max_rows;
@@ -157,8 +159,7 @@ class RunnerImpl : public Runner {
     shape.position_factor = model_.config().position_factor;
     shape.max_seqs = config_.max_seqs;
     shape.max_seq_len = config_.max_seq_len;
-    shape.vocab_size = model_.config().vocab_size;
-    return std::make_unique<GraphFamily>(role, context_, shape, with_scratch ? scratch_ : no_scratch(),
+    return std::make_unique<GraphFamily>(context_, shape, with_scratch ? scratch_ : no_scratch(),
                                          model_.config().pad_token_id.value_or(0), history_.as<std::int32_t>(),
                                          history_lens_.as<std::int32_t>());
   }
@@ -188,7 +189,6 @@ class RunnerImpl : public Runner {
     limits.block_size = config_.block_size;
     limits.table_width = table_width();
     limits.n_blocks = n_blocks_;
-    limits.vocab_size = model_.config().vocab_size;
     limits.position_factor = model_.config().position_factor;
     limits.scratch = !scratch_.empty();
     limits.capabilities = backend_.capabilities;
@@ -235,9 +235,9 @@ class RunnerImpl : public Runner {
   }
 
   std::unique_ptr<GraphFamily> captured_family(GraphRole role, const std::vector<int>& ladder, int max_rows) {
-    auto family = make_family(role, ladder.back(), max_rows, true);
+    auto family = make_family(ladder.back(), max_rows, true);
     for (const auto& captured : family->capture(ladder))
-      stats_.captures.push_back({std::string(to_string(role)), captured.bucket, captured.us, 0, captured.nodes});
+      captures_.push_back({std::string(to_string(role)), captured.bucket, captured.us, 0, captured.nodes});
     return family;
   }
 
@@ -333,6 +333,7 @@ class RunnerImpl : public Runner {
   PrefillStatus init_status_ = PrefillStatus::kCaptureUnavailable;
   MeasuredPolicy policy_;
   RunnerStats stats_;
+  std::vector<CaptureRecord> captures_;
   std::array<Tick, kPrefillStatusCount> ticks_;
 };
 

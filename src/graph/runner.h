@@ -39,14 +39,15 @@ struct RunnerStats {
   std::int64_t padding_tokens = 0;
   std::map<int, std::int64_t> bucket_hits;  ///< extend family
   std::vector<std::int64_t> fallbacks;      ///< By PrefillStatus; every reason exists from the start.
-  struct Capture {
-    std::string family;
-    int bucket;
-    double us;
-    std::int64_t bytes;
-    int nodes;
-  };
-  std::vector<Capture> captures;
+};
+
+/// One captured graph; known once start-up is over.
+struct CaptureRecord {
+  std::string family;
+  int bucket;
+  double us;
+  std::int64_t bytes;
+  int nodes;
 };
 
 class Runner {
@@ -57,6 +58,7 @@ class Runner {
   /// Outcome of start-up for the prefill family: kReplayed stands for "ready".
   virtual PrefillStatus init_status() const = 0;
   virtual const RunnerStats& stats() const = 0;
+  virtual const std::vector<CaptureRecord>& captures() const = 0;
   /// Sets the first tokens of a sequence's history row without running them (a prefix hit skips their forward).
   virtual void load_history(int history_row, std::span<const std::int32_t> tokens) = 0;
   /// The logits of the last step, row-major [R, V], copied to the host; rows that sampled nothing are undefined.

@@ -52,7 +52,6 @@ struct InputShape {
   int block_size = 64;
   int max_seqs = 0;     ///< Rows of history.
   int max_seq_len = 0;  ///< Columns of history.
-  int vocab_size = 0;
   constexpr int n_slots() const { return max_rows + 1; }
 };
 

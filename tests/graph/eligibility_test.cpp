@@ -18,7 +18,6 @@ GraphLimits limits() {
   limits.block_size = 16;
   limits.table_width = 7;
   limits.n_blocks = 50;
-  limits.vocab_size = 300;
   limits.scratch = true;
   limits.capabilities.prefill_graph = limits.capabilities.paged_prefix = limits.capabilities.mixed_rows = true;
   return limits;

@@ -20,7 +20,6 @@ InputShape shape() {
   shape.position_factor = 3;
   shape.max_seqs = 8;
   shape.max_seq_len = 128;
-  shape.vocab_size = 300;
   return shape;
 }
 

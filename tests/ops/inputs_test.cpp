@@ -19,7 +19,6 @@ InputShape small_shape() {
   shape.block_size = 4;
   shape.max_seqs = 4;
   shape.max_seq_len = 16;
-  shape.vocab_size = 100;
   return shape;
 }
 

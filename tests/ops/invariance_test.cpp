@@ -28,7 +28,6 @@ InputShape shape() {
   s.block_size = kBlock;
   s.max_seqs = kMaxRows;
   s.max_seq_len = kBlock * kWidth;
-  s.vocab_size = kVocab;
   return s;
 }
 

@@ -76,7 +76,6 @@ InputShape shape() {
   s.block_size = kBlock;
   s.max_seqs = 4;
   s.max_seq_len = kBlock * kWidth;
-  s.vocab_size = kVocab;
   return s;
 }
 

@@ -29,7 +29,6 @@ InputShape shape() {
   s.table_width = 1;
   s.max_seqs = kRows;
   s.max_seq_len = kMaxLen;
-  s.vocab_size = kWidth;
   return s;
 }
 

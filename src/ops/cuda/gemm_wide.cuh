@@ -12,7 +12,7 @@ CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t co
 
 template <int BN>
 struct WideTile {
-  static constexpr int kRows = 128, kStages = BN >= 192 ? 4 : BN == 128 ? 6 : 8;
+  static constexpr int kRows = 128, kStages = BN == 256 ? 4 : BN == 128 ? 6 : 8;
   static constexpr int kABytes = kRows * 128, kWBytes = BN * 128, kStageBytes = kABytes + kWBytes;
   static constexpr int kShared = kStages * kStageBytes + 1024 + 256;  // alignment, barriers
   static constexpr int kThreads = 384;

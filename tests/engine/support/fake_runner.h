@@ -31,6 +31,7 @@ class FakeRunner : public Runner {
   StepResult run(const Batch& batch) override;
   PrefillStatus init_status() const override { return PrefillStatus::kReplayed; }
   const RunnerStats& stats() const override { return stats_; }
+  const std::vector<CaptureRecord>& captures() const override { return captures_; }
   void load_history(int history_row, std::span<const std::int32_t> tokens) override;
   std::vector<float> last_logits(int n_rows) override;
   Eligibility check(const Batch& batch) const override;
@@ -56,6 +57,7 @@ class FakeRunner : public Runner {
   std::vector<TokenId> cells_;                 // [n_blocks, block_size]
   std::vector<std::vector<TokenId>> history_;  // [max_seqs], as derive_inputs fills it: by position
   RunnerStats stats_;
+  std::vector<CaptureRecord> captures_;
 };
 
 }  // namespace monograph
