@@ -50,8 +50,7 @@ void Loop::run() {
     inbox_.leave(static_cast<int>(std::ranges::count(round.admitted, 0, &Sequence::n_preemptions)));
     emit(std::move(round.ended));
     count_time(StepPhase::kPlan, start);
-    for (const StepPlan& step : round.steps)
-      if (!faulted_) run_step(step);
+    for (std::span<StepPlan> rest(round.steps); !rest.empty() && !faulted_; rest = rest.subspan(1)) run_next_step(rest);
     scheduler_.check_invariants(config_.audit);
     finish_pass();
   }
@@ -78,9 +77,13 @@ bool Loop::wind_down() {
   return scheduler_.idle() || now_ns() >= stop_at_ns_;
 }
 
-void Loop::run_step(const StepPlan& step) {
-  const std::string rows = step_log_.enabled() ? step_log_.rows(step) : std::string();
+/// The first of the steps that are left of a round.
+void Loop::run_next_step(std::span<StepPlan> rest) {
   const auto start = Clock::now();
+  emit(scheduler_.drop_gone(rest, start));
+  const StepPlan& step = rest.front();
+  if (step.rows.empty()) return;
+  const std::string rows = step_log_.enabled() ? step_log_.rows(step) : std::string();
   std::string failure;
   bool device_failed = false;
   StepResult result;
@@ -97,8 +100,7 @@ void Loop::run_step(const StepPlan& step) {
   count_time(StepPhase::kCommit, done);
   if (!failure.empty()) count_failure(step, failure);
   if (failure.empty()) last_step_ = result.step;
-  if (step_log_.enabled())
-    step_log_.step(n_rounds_, step, rows, result, failure, 1e6 * seconds(done - start), scheduler_.take_freed());
+  if (step_log_.enabled()) step_log_.step(n_rounds_, step, rows, result, failure, start, done, scheduler_.take_freed());
   if (device_failed) device_fault(failure);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,7 +51,7 @@ class Loop {
   void run();
   bool take_work();
   bool wind_down();
-  void run_step(const StepPlan& step);
+  void run_next_step(std::span<StepPlan> rest);
   StepResult execute(const StepPlan& step);
   void emit(std::vector<Delivery> deliveries);
   void count_event(MetricValues& values, const Delivery& delivery, TimePoint now);

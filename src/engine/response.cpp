@@ -29,11 +29,12 @@ Response::~Response() {
 void Response::cancel() {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (outputs_[i].open) signal(i, CancelCause::kCaller);
+  request_->let_go = std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
 void Response::signal(std::size_t index, CancelCause cause) {
   CancelCause none = CancelCause::kNone;
-  request_->cancelled[index].compare_exchange_strong(none, cause, std::memory_order_relaxed);
+  request_->cancelled[index].compare_exchange_strong(none, cause);
 }
 
 std::optional<TextEvent> Response::next() {

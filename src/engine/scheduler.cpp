@@ -13,6 +13,8 @@ bool by_arrival(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequen
   return a->arrival < b->arrival;
 }
 
+std::string name_of(const Sequence& sequence) { return sequence.request_id + "#" + std::to_string(sequence.index); }
+
 std::unique_ptr<Sequence> take_from(std::deque<std::unique_ptr<Sequence>>& line, const Sequence& sequence) {
   const auto at = std::ranges::find(line, &sequence, &std::unique_ptr<Sequence>::get);
   CHECK(at != line.end());
@@ -54,7 +56,7 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) {
 
 Round Scheduler::plan(TimePoint now) {
   Round round;
-  reap(now, round);
+  for (Sequence* sequence : gone(now)) round.ended.push_back(end_gone(*sequence, now));
   std::vector<PlannedRow> decodes = plan_decodes(round);
   StepPlan mixed{plan_prefills(static_cast<int>(decodes.size()), now, round)};
   if (!mixed.rows.empty()) {
@@ -70,19 +72,36 @@ Round Scheduler::plan(TimePoint now) {
   return round;
 }
 
-/// Cancels and deadlines are read here and nowhere else, so a step's rows stay alive until it is committed.
-void Scheduler::reap(TimePoint now, Round& round) {
-  std::vector<Sequence*> gone;
+/// Cancels and deadlines are read between steps, never while one runs: its rows live until it is committed.
+std::vector<Sequence*> Scheduler::gone(TimePoint now) const {
+  std::vector<Sequence*> found;
   for (const Line* line : {&running_, &waiting_})
     for (const auto& sequence : *line)
       if (sequence->cancel_cause() != CancelCause::kNone || (sequence->deadline && now >= *sequence->deadline))
-        gone.push_back(sequence.get());
-  for (Sequence* sequence : gone) {
-    const CancelCause cause = sequence->cancel_cause();
-    round.ended.push_back(
-        end(*sequence, cause != CancelCause::kNone ? FinishReason::kCancelled : FinishReason::kDeadline));
-    round.ended.back().cause = cause;
+        found.push_back(sequence.get());
+  return found;
+}
+
+std::vector<Delivery> Scheduler::drop_gone(std::span<StepPlan> steps, TimePoint now) {
+  std::vector<Delivery> deliveries;
+  for (Sequence* sequence : gone(now)) {
+    for (StepPlan& step : steps)
+      std::erase_if(step.rows, [&](const PlannedRow& row) { return row.sequence == sequence; });
+    deliveries.push_back(end_gone(*sequence, now));
   }
+  return deliveries;
+}
+
+Delivery Scheduler::end_gone(Sequence& sequence, TimePoint now) {
+  const CancelCause cause = sequence.cancel_cause();
+  if (cause == CancelCause::kCaller) {
+    // The flag is set before the time is; a time that is not there yet is about now.
+    const TimePoint let_go{TimePoint::duration(sequence.request->let_go.load())};
+    freed_.gone.push_back({name_of(sequence), let_go == TimePoint{} ? now : let_go});
+  }
+  Delivery delivery = end(sequence, cause != CancelCause::kNone ? FinishReason::kCancelled : FinishReason::kDeadline);
+  delivery.cause = cause;
+  return delivery;
 }
 
 /// Oldest first: a sequence that finds no block preempts the youngest, which has not been planned yet (or is itself).
@@ -317,7 +336,7 @@ void Scheduler::release_blocks(Sequence& sequence) {
 }
 
 Delivery Scheduler::end(Sequence& sequence, FinishReason reason, std::string why) {
-  if (!sequence.blocks.empty()) freed_.push_back(sequence.request_id + "#" + std::to_string(sequence.index));
+  if (!sequence.blocks.empty()) freed_.names.push_back(name_of(sequence));
   release_blocks(sequence);
   if (sequence.history_row >= 0) history_rows_.push_back(std::exchange(sequence.history_row, -1));
   sequence.request->live[static_cast<std::size_t>(sequence.index)] = false;
@@ -330,7 +349,7 @@ Delivery Scheduler::end(Sequence& sequence, FinishReason reason, std::string why
   return delivery;
 }
 
-std::vector<std::string> Scheduler::take_freed() { return std::exchange(freed_, {}); }
+Freed Scheduler::take_freed() { return std::exchange(freed_, {}); }
 
 void Scheduler::check_invariants(bool full) const {
   CHECK(pool_.counts_add_up());

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,18 @@ struct Round {
   std::vector<Sequence*> preempted;
 };
 
+/// A sequence whose caller let go of it, and when; whether or not it held blocks.
+struct GoneCaller {
+  std::string name;  ///< "id#index"
+  TimePoint let_go;
+};
+
+struct Freed {
+  std::vector<std::string> names;  ///< "id#index" of the sequences whose blocks went back to the pool.
+  std::vector<GoneCaller> gone;
+  bool empty() const { return names.empty() && gone.empty(); }
+};
+
 struct SchedulerStats {
   std::int64_t n_preemptions = 0;
   std::int64_t n_prefix_queries = 0, n_prefix_hits = 0;  ///< Prompt tokens asked for and found at first admissions.
@@ -77,6 +90,9 @@ class Scheduler {
   /// committed or failed before the next round is planned. Every step has work for each of its rows; a sequence is in
   /// one step at most.
   Round plan(TimePoint now);
+  /// Ends what was cancelled, or passed its deadline, since the round was planned, and takes it out of the steps that
+  /// are still to run. Right before each step, so that a round of two frees blocks as soon as a round of one.
+  std::vector<Delivery> drop_gone(std::span<StepPlan> steps, TimePoint now);
   /// What the step gave: tokens, ends, blocks to share.
   std::vector<Delivery> commit(const StepPlan& step, const StepResult& result, TimePoint now);
   /// The step threw: its sequences end, nothing it wrote is shared.
@@ -86,15 +102,16 @@ class Scheduler {
   /// Ends everything that runs or waits.
   std::vector<Delivery> end_all(FinishReason reason, const std::string& why);
 
-  /// "id#index" of the sequences whose blocks went back to the pool since the last call; for the step log.
-  std::vector<std::string> take_freed();
+  /// What ended since the last call; for the step log.
+  Freed take_freed();
   /// CHECKs the pool's sums; with `full` every block and every sequence.
   void check_invariants(bool full) const;
 
  private:
   using Line = std::deque<std::unique_ptr<Sequence>>;
 
-  void reap(TimePoint now, Round& round);
+  std::vector<Sequence*> gone(TimePoint now) const;
+  Delivery end_gone(Sequence& sequence, TimePoint now);
   std::vector<PlannedRow> plan_decodes(Round& round);
   std::vector<PlannedRow> plan_prefills(int n_decodes, TimePoint now, Round& round);
   std::optional<PlannedRow> next_chunk(Sequence& sequence, int budget, bool first) const;
@@ -117,7 +134,7 @@ class Scheduler {
   std::vector<int> history_rows_;
   std::int64_t n_arrived_ = 0;
   SchedulerStats stats_;
-  std::vector<std::string> freed_;
+  Freed freed_;
 };
 
 }  // namespace monograph

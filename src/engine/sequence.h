@@ -25,6 +25,8 @@ enum class CancelCause : int { kNone, kCaller, kStopString };
 struct RequestState {
   explicit RequestState(int n) : cancelled(static_cast<std::size_t>(n)), live(static_cast<std::size_t>(n), true) {}
   std::vector<std::atomic<CancelCause>> cancelled;  ///< Per sequence; written by the caller, read by the engine.
+  /// When the caller let go, after the flags above were set; for the step log.
+  std::atomic<TimePoint::rep> let_go{0};
 
   // The engine thread's:
   std::vector<bool> live;

@@ -23,6 +23,22 @@ std::string head(std::int64_t step, std::int64_t round, std::size_t n_rows, int 
          ",\"R\":" + std::to_string(n_rows) + ",\"T\":" + std::to_string(n_tokens);
 }
 
+std::int64_t microseconds(TimePoint::duration time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
+std::string tail(const Freed& freed) {
+  std::string out = ",\"freed\":" + list(freed.names);
+  if (freed.gone.empty()) return out + "}\n";
+  out += ",\"gone\":[";
+  for (const GoneCaller& caller : freed.gone) {
+    if (&caller != &freed.gone.front()) out += ',';
+    out += "{\"id\":" + json_string(caller.name) +
+           ",\"at_us\":" + std::to_string(microseconds(caller.let_go.time_since_epoch())) + "}";
+  }
+  return out + "]}\n";
+}
+
 const char* json_bool(bool value) { return value ? "true" : "false"; }
 
 }  // namespace
@@ -47,20 +63,20 @@ std::string StepLog::rows(const StepPlan& step) const {
 }
 
 void StepLog::step(std::int64_t round, const StepPlan& step, const std::string& rows, const StepResult& result,
-                   const std::string& failure, double us, const std::vector<std::string>& freed) {
+                   const std::string& failure, TimePoint start, TimePoint done, const Freed& freed) {
   std::string line = head(result.step, round, step.rows.size(), step.n_tokens());
   if (failure.empty())
     line += ",\"bucket\":" + std::to_string(result.bucket) + ",\"replayed\":" + json_bool(result.replayed) +
             ",\"status\":\"" + std::string(to_string(result.status)) + "\"";
   else
     line += ",\"error\":" + json_string(failure);
-  line +=
-      ",\"us\":" + std::to_string(static_cast<std::int64_t>(us)) + ",\"rows\":" + rows + ",\"freed\":" + list(freed);
-  write(line + "}\n");
+  line += ",\"at_us\":" + std::to_string(microseconds(start.time_since_epoch())) +
+          ",\"us\":" + std::to_string(microseconds(done - start)) + ",\"rows\":" + rows;
+  write(line + tail(freed));
 }
 
-void StepLog::freed_only(std::int64_t round, std::int64_t last_step, const std::vector<std::string>& freed) {
-  write(head(last_step, round, 0, 0) + ",\"rows\":[],\"freed\":" + list(freed) + "}\n");
+void StepLog::freed_only(std::int64_t round, std::int64_t last_step, const Freed& freed) {
+  write(head(last_step, round, 0, 0) + ",\"rows\":[]" + tail(freed));
 }
 
 void StepLog::write(std::string line) {

@@ -18,12 +18,14 @@ class StepLog {
 
   /// The rows as planned; call before the step is committed, which changes their sequences.
   std::string rows(const StepPlan& step) const;
-  /// {"step":7,"round":5,"R":2,"T":17,"bucket":32,"replayed":true,"status":"replayed","us":812,"rows":[...],"freed":[]}.
-  /// `failure` replaces the outcome of a step that threw. Lines that cannot be written are dropped.
+  /// {"step":7,"round":5,"R":2,"T":17,"bucket":32,"replayed":true,"status":"replayed","at_us":9120,"us":812,"rows":[...],
+  /// "freed":[]}; `at_us` is when the step began, on the clock that never jumps. `failure` replaces the outcome of a
+  /// step that threw. "gone" is there when callers let go: [{"id":"a#0","at_us":9300}]; no step that began later holds
+  /// that row. Lines that cannot be written are dropped.
   void step(std::int64_t round, const StepPlan& step, const std::string& rows, const StepResult& result,
-            const std::string& failure, double us, const std::vector<std::string>& freed);
-  /// Blocks that came back without a step: {"step":7,"round":6,"R":0,"T":0,"freed":["a#0"]}.
-  void freed_only(std::int64_t round, std::int64_t last_step, const std::vector<std::string>& freed);
+            const std::string& failure, TimePoint start, TimePoint done, const Freed& freed);
+  /// What ended without a step: {"step":7,"round":6,"R":0,"T":0,"rows":[],"freed":["a#0"]}.
+  void freed_only(std::int64_t round, std::int64_t last_step, const Freed& freed);
 
  private:
   void write(std::string line);

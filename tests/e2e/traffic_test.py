@@ -207,18 +207,32 @@ def steps_with(server, request_id):
     return [s for s in server.steps() if any(request_id in row["id"] for row in s["rows"])]
 
 
-def freed(server, request_id):
-    return [s for s in server.steps() if any(request_id in name for name in s["freed"])]
+def now_us():
+    """The clock of the step log's `at_us`."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+
+
+def gone(server, request_id):
+    """When the server saw that the client of a request had gone, once the engine has acted on it."""
+    return [one["at_us"] for s in server.steps() for one in s.get("gone", []) if request_id in one["id"]]
 
 
 def close_and_check(server, connection, request_id):
-    """After the client has gone, the step that was running may end; the next round gives the blocks back."""
-    before = len(steps_with(server, request_id))
+    """One step may be running when the client goes; none that begins after the server has seen it holds the request."""
+    closed_at = now_us()
     connection.close()
-    wait_until(lambda: freed(server, request_id), f"{request_id} frees its blocks")
-    extra = len(steps_with(server, request_id)) - before
-    # One step was running, and one may have been planned before the closed socket was seen.
-    assert extra <= 2, f"{request_id} ran {extra} more steps after its client had gone"
+    seen_at = wait_until(lambda: gone(server, request_id), f"the engine hears that {request_id} has gone")[0]
+    steps = server.steps()
+    mine = [s for s in steps if any(request_id in row["id"] for row in s["rows"])]
+    assert not [s for s in mine if s["at_us"] > seen_at], f"{request_id} ran after its client was seen to have gone"
+    # The kernel tells the server's thread within a step, too.
+    late = [s for s in mine if s["at_us"] > closed_at]
+    assert len(late) <= 1, f"{request_id} began {len(late)} steps after its client had gone: {late}"
+    freeing = [s for s in steps if any(request_id in name for name in s["freed"])]
+    if mine:
+        assert len(freeing) == 1 and freeing[0]["step"] <= mine[-1]["step"] + 1, (freeing, mine[-1])
+    else:
+        assert not freeing, freeing
 
 
 def test_closed_connections_free_their_blocks():
@@ -252,8 +266,8 @@ def test_closed_connections_free_their_blocks():
             wait_until(lambda: all(steps_with(server, f"holder{i}-{kind}") for i in range(3)), "three requests run")
             connection = open_request(server, stream, request_id=name, prompt="Wait", max_tokens=10)
             wait_until(lambda: server.metric_sum("vllm:num_requests_waiting") == 1, f"{name} waits")
-            connection.close()
-            wait_until(lambda: server.metric_sum("vllm:num_requests_waiting") == 0, f"{name} leaves the queue")
+            close_and_check(server, connection, name)
+            assert server.metric_sum("vllm:num_requests_waiting") == 0
             assert not steps_with(server, name), f"{name} ran"
             for i, other in enumerate(others):
                 close_and_check(server, other, f"holder{i}-{kind}")

@@ -364,6 +364,61 @@ TEST_F(LoopTest, StepLogShowsStepsAndFreedBlocks) {
   std::remove(path.c_str());
 }
 
+/// The lines of a step log.
+std::vector<nlohmann::json> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+bool holds(const nlohmann::json& step, const std::string& id) {
+  return std::ranges::any_of(step.at("rows"), [&](const auto& row) { return row.at("id") == id; });
+}
+
+// AP11: a round may have two steps; who leaves during the first is not in the second, and its blocks are back.
+TEST_F(LoopTest, AP11_ACancelDuringARoundsFirstStepIsSeenBeforeItsSecond) {
+  const std::string path = testing::TempDir() + "/two_steps_test.jsonl";
+  bool ten_decode = false, left = false;  // the engine thread's
+  Handle gone;
+  Gate all_decode;
+  before_step_ = [&](std::int64_t, const Batch& batch) {
+    if (batch.rows.size() == 10 && !std::exchange(ten_decode, true)) all_decode.wait();
+    // The mixed step: the three oldest decode rows and the late prompt.
+    if (!ten_decode || batch.rows.size() != 4 || !batch.rows[3].prefill || std::exchange(left, true)) return;
+    gone.request->cancelled[0] = CancelCause::kCaller;
+    gone.request->let_go = std::chrono::steady_clock::now().time_since_epoch().count();
+  };
+  start({.n_blocks = 128, .max_rows = 4, .max_seqs = 12, .chunk_size = 32}, {.step_log = path});
+  std::vector<Handle> handles;
+  for (int i = 0; i < 9; ++i) handles.push_back(submit(prompt_of(3, i), 40, "s" + std::to_string(i)));
+  gone = submit(prompt_of(3, 9), 100, "gone");
+  all_decode.wait_for_visitor();
+  handles.push_back(submit(prompt_of(5, 50), 3, "late"));
+  all_decode.open();
+  gone.drain();
+  for (Handle& handle : handles) handle.drain();
+  loop_.reset();
+  EXPECT_EQ(gone.last.finish, FinishReason::kCancelled);
+  std::int64_t let_go_us = 0, freed_round = 0, late_round = 0;
+  const auto lines = lines_of(path);
+  for (const auto& line : lines) {
+    if (line.contains("gone")) {
+      EXPECT_EQ(line.at("gone").at(0).at("id"), "gone#0");
+      let_go_us = line.at("gone").at(0).at("at_us");
+      freed_round = line.at("round");
+    }
+    if (holds(line, "late") && late_round == 0) late_round = line.at("round");
+  }
+  ASSERT_GT(let_go_us, 0);
+  EXPECT_EQ(freed_round, late_round) << "not in the round whose first step it left in";
+  for (const auto& line : lines) {
+    if (!holds(line, "gone")) continue;
+    EXPECT_LE(line.at("at_us").get<std::int64_t>(), let_go_us) << line;
+  }
+  std::remove(path.c_str());
+}
+
 TEST_F(LoopTest, StepLogThatCannotBeOpenedIsAnError) {
   try {
     start({}, {.step_log = "/nonexistent/folder/steps"});

@@ -414,7 +414,7 @@ TEST(Scheduler, CancelFreesBlocksInTheNextRound) {
   EXPECT_EQ(sim.outcomes[a].finish, FinishReason::kCancelled);
   EXPECT_EQ(sim.outcomes[waiting].finish, FinishReason::kCancelled);
   EXPECT_LT(sim.pool().n_used(), used);
-  EXPECT_EQ(sim.scheduler().take_freed(), std::vector<std::string>{"0#0"});
+  EXPECT_EQ(sim.scheduler().take_freed().names, std::vector<std::string>{"0#0"});
 }
 
 TEST(Scheduler, DeadlineEndsRunningAndWaiting) {
