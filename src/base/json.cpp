@@ -44,8 +44,13 @@ class Builder {
   // nlohmann's text may quote raw bytes of the input, so only its kind is used.
   template <typename Exception>
   [[noreturn]] bool parse_error(std::size_t position, const std::string&, const Exception& error) {
+    const std::string where = "not valid JSON at byte " + std::to_string(position);
     const bool too_large = std::string_view(error.what()).find("out_of_range") != std::string_view::npos;
-    fail("not valid JSON at byte " + std::to_string(position) + (too_large ? ": a number is out of range" : ""));
+    if (!too_large) fail(where);
+    const std::string field = current_path();
+    if (field.empty()) fail(where + ": a number is out of range");
+    throw Error(limits_.code, std::string(what_) + ": " + where + ": the number of `" + field + "` is out of range",
+                field);
   }
 
   J take() { return std::move(root_); }
@@ -56,6 +61,27 @@ class Builder {
     J* value;
     std::string key;
   };
+
+  /// Where the next value goes, as `logit_bias.5` or `prompt[3]`; only for errors, it searches.
+  std::string current_path() const {
+    std::string path;
+    const auto append = [&](const J& parent, const std::string& key, std::size_t index) {
+      if (parent.is_array())
+        path += "[" + std::to_string(index) + "]";
+      else
+        path += (path.empty() ? "" : ".") + key;
+    };
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      const J& parent = *open_[i].value;
+      std::size_t index = 0;
+      for (const auto& [key, value] : parent.items()) {
+        if (&value == open_[i + 1].value) append(parent, key, index);
+        ++index;
+      }
+    }
+    if (!open_.empty()) append(*open_.back().value, open_.back().key, open_.back().value->size());
+    return path;
+  }
 
   bool add(J value) {
     place(std::move(value));

@@ -21,7 +21,8 @@ struct JsonLimits {
 };
 
 /// Parses one JSON text. Throws Error(limits.code) "WHAT: not valid JSON at byte N: why"; the message is valid UTF-8
-/// whatever the text holds. No recursion, no quadratic time.
+/// whatever the text holds. A number beyond double names its place, also as the error's field. No recursion, no
+/// quadratic time.
 Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 /// The same into nlohmann's sorted kind, whose objects are looked up in logarithmic time.
 nlohmann::json parse_sorted_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});

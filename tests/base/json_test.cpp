@@ -49,7 +49,26 @@ TEST(Json, MalformedTextsAreRefused) {
         "\"\\x\"", "\"\\ud800\"", "\"a\nb\"", "\"abc",    "// c\n1", "{\"a\"}",    "[}"})
     EXPECT_NE(why(text), "") << text;
   EXPECT_EQ(why("[1, 2"), "body: not valid JSON at byte 6");
-  EXPECT_EQ(why("[1e400]"), "body: not valid JSON at byte 6: a number is out of range");
+}
+
+// SA06: the place is named, so that the answer to the client can name its field.
+TEST(Json, NumbersBeyondDoubleNameTheirPlaceSA06) {
+  const auto place = [](const std::string& text) {
+    std::string field;
+    try {
+      parse_json(text, "body");
+    } catch (const Error& error) {
+      field = error.field();
+    }
+    const std::string wanted = "the number of `" + field + "` is out of range";
+    EXPECT_NE(why(text).find(wanted), std::string::npos) << why(text);
+    return field;
+  };
+  EXPECT_EQ(place(R"({"a":1,"temperature":1e400})"), "temperature");
+  EXPECT_EQ(place(R"({"logit_bias":{"4":1,"5":-1e400}})"), "logit_bias.5");
+  EXPECT_EQ(place(R"({"messages":[{"a":[]},{"b":{"c":[0,[],1e999]}}]})"), "messages[1].b.c[2]");
+  EXPECT_EQ(place("[1, 1e400]"), "[1]");
+  EXPECT_EQ(why("1e400"), "body: not valid JSON at byte 5: a number is out of range");
 }
 
 TEST(Json, IllFormedUtf8IsRefusedTK16) {

@@ -18,7 +18,7 @@ BAD_FIELDS = [
     *[("top_p", {"top_p": v}) for v in (0, -0.1, 1.1, "x")],
     *[("top_k", {"top_k": v}) for v in (-2, 1.5, "5", 2**40)],
     *[("min_p", {"min_p": v}) for v in (-0.1, 2, "x")],
-    *[("repetition_penalty", {"repetition_penalty": v}) for v in (0, -1, 1e38, "x")],
+    *[("repetition_penalty", {"repetition_penalty": v}) for v in (0, -1, 1e-38, 1e38, "x")],
     *[("presence_penalty", {"presence_penalty": v}) for v in (-2.1, 100, "x")],
     *[("frequency_penalty", {"frequency_penalty": v}) for v in (-2.1, 100, "x")],
     *[("max_tokens", {"max_tokens": v}) for v in ("5", 1.5, -1, 2**63, 2**70, [1], True)],
@@ -71,9 +71,11 @@ BAD_BODIES = {
     "NaN": b'{"prompt": "a", "temperature": NaN}', "bad UTF-8": b'{"prompt": "\xff\xfe"}',
     "cut UTF-8": b'{"model": "\xc3\x28"}', "GBK": '{"prompt": "你好"}'.encode("gbk"),
     "lone surrogate": b'{"prompt": "\\ud800"}', "deep list": b'{"tools": ' + b"[" * 100_000,
-    "deep object": b'{"a":' * 60_000, "NUL byte": b'{"prompt": "a\x00b"}', "number overflow": b'{"prompt": [1e999]}',
-    "bias overflow": b'{"prompt": "a", "logit_bias": {"1": 1e400}}',
+    "deep object": b'{"a":' * 60_000, "NUL byte": b'{"prompt": "a\x00b"}',
 }
+# SA06: numbers that no double holds; json.dumps cannot write them.
+OVERFLOWS = {"prompt": b"[1e999]", "logit_bias": b'{"1": 1e400}', "temperature": b"-1e400", "max_tokens": b"1e400",
+             "stop_token_ids": b"[5, 1e400]"}
 
 
 def check_error(status, headers, data, what, field):
@@ -171,6 +173,13 @@ def test_bodies_that_are_no_request(server):
 
 
 @with_server
+def test_numbers_beyond_double_name_their_field(server):
+    for field, value in OVERFLOWS.items():
+        body = b'{"user": "x", "%s": %s}' % (field.encode(), value)
+        check_error(*server.post_raw(COMPLETION, body), f"{field} {value}", field)
+
+
+@with_server
 def test_prompt_longer_than_context(server):
     def body(n_tokens):
         return json.dumps({"model": server.model(), "prompt": [5] * n_tokens, "max_tokens": 50, "ignore_eos": True})
@@ -200,4 +209,5 @@ def test_odd_values_that_are_fine(server):
 
 if __name__ == "__main__":
     serve.main([test_bad_fields_are_named, test_missing_fields_are_named, test_bodies_that_are_no_request,
+                test_numbers_beyond_double_name_their_field,
                 test_prompt_longer_than_context, test_odd_values_that_are_fine])
