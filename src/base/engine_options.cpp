@@ -55,7 +55,10 @@ void add_model_group(Options& options, EngineConfig& c) {
   add("cpu-target", "NAME", "force a SIMD target, or reference (default: the best)", store(c.cpu_target, as_is));
   add("chat-template", "FILE", "Jinja file used instead of the model's template",
       store(c.chat_template, [](const std::string& path, const std::string& knob) {
-        return read_text_file(path, knob, kMaxTemplateBytes);
+        std::string text = read_text_file(path, knob, kMaxTemplateBytes);
+        if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+          throw Error(ErrorCode::kInvalidArgument, knob + " " + path + ": the template is empty", "chat-template");
+        return text;
       }));
 }
 

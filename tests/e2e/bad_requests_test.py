@@ -73,7 +73,7 @@ BAD_BODIES = {
     "lone surrogate": b'{"prompt": "\\ud800"}', "deep list": b'{"tools": ' + b"[" * 100_000,
     "deep object": b'{"a":' * 60_000, "NUL byte": b'{"prompt": "a\x00b"}',
 }
-# SA06: numbers that no double holds; json.dumps cannot write them.
+# Numbers that no double holds; json.dumps cannot write them.
 OVERFLOWS = {"prompt": b"[1e999]", "logit_bias": b'{"1": 1e400}', "temperature": b"-1e400", "max_tokens": b"1e400",
              "stop_token_ids": b"[5, 1e400]"}
 
@@ -151,6 +151,7 @@ def wait_until(condition, what, seconds=10):
 
 @with_server
 def test_bad_fields_are_named(server):
+    """SA04, SA06, SA08, SA16, ST08, ST09, AP01, AP02, AP04, AP18, AP19: BAD_FIELDS and BAD_CHATS."""
     for path, base, cases in ((COMPLETION, {"prompt": "a", "max_tokens": 2}, BAD_FIELDS), (CHAT, {}, BAD_CHATS)):
         for field, fields in cases:
             body = json.dumps({"model": server.model(), **base, **fields})
@@ -165,6 +166,7 @@ def test_missing_fields_are_named(server):
 
 @with_server
 def test_bodies_that_are_no_request(server):
+    """TK16, AP09: BAD_BODIES."""
     for path in (COMPLETION, CHAT, "/tokenize", "/detokenize"):
         for what, body in BAD_BODIES.items():
             start = time.monotonic()
@@ -174,6 +176,7 @@ def test_bodies_that_are_no_request(server):
 
 @with_server
 def test_numbers_beyond_double_name_their_field(server):
+    """SA06: OVERFLOWS."""
     for field, value in OVERFLOWS.items():
         body = b'{"user": "x", "%s": %s}' % (field.encode(), value)
         check_error(*server.post_raw(COMPLETION, body), f"{field} {value}", field)
@@ -198,6 +201,7 @@ def test_prompt_longer_than_context(server):
 
 @with_server
 def test_odd_values_that_are_fine(server):
+    """SA01, SA02: tiny temperatures are greedy."""
     oracle, _ = server.complete(prompt="hello", max_tokens=8, temperature=0, return_token_ids=True)
     ids = [choice["token_ids"] for choice in oracle["choices"]]
     for fields in ({"top_k": 1}, {"temperature": 1e-7}, {"temperature": 1e-38, "top_p": 1e-4}, {"top_p": 1e-9},

@@ -236,7 +236,7 @@ def close_and_check(server, connection, request_id):
 
 
 def test_closed_connections_free_their_blocks():
-    """In decode, in prefill and in the queue, streaming or not, each while another request decodes and stays right."""
+    """AP11, AP12: in decode, in prefill and in the queue, streaming or not, each while another request decodes and stays right."""
     flags = ["--max-seq-len", 4096, "--chunk-size", 256, "--max-seqs", 3]
     rng = random.Random(SEED)
     with serve.Server(REAL, flags=flags) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -278,7 +278,7 @@ def test_closed_connections_free_their_blocks():
 
 
 def test_many_dropped_streams():
-    """600 streams dropped at a random token, 64 at a time; then everything works and nothing leaked."""
+    """AP14: 600 streams dropped at a random token, 64 at a time; then everything works and nothing leaked."""
     rng = random.Random(SEED)
     with serve.Server(flags=["--max-seq-len", 512, "--max-seqs", 24]) as server:
         def drop(i):

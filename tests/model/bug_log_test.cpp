@@ -109,6 +109,7 @@ std::vector<BadFile> bad_gguf_files() {
   };
 }
 
+// MF01, MF02, MF04, MF06, MF08, MF10, MF18, MF21, MF22: bad_gguf_files().
 TEST(BugLog, BadGgufFilesAreRefusedByName) {
   const TempFolder folder;
   const std::string path = folder.file("bad.gguf");
@@ -199,6 +200,7 @@ TEST(BugLog, MF11ShortShardNamesTensorAndMissingBytes) {
   EXPECT_THAT(error_of(folder.temp.path()), HasSubstr("tensor w: the file ends 69206016 bytes before"));
 }
 
+// MF02, MF04, MF10, MF14, MF16, MF18, MF20, MF21, MF22.
 TEST(BugLog, BadSafetensorsAreRefusedByName) {
   const std::vector<BadFile> cases = {
       {"MF10 offsets past the file",

@@ -203,6 +203,7 @@ TEST_P(Invariance, AnInnerChunkMayBeShortAndSitAnywhere) {
   EXPECT_EQ(stack.run({other.part(79, 80), s.part(599, 600)}, 2)[1], expected);
 }
 
+// OL05: each target that this CPU has, forced in turn, as if it had no more.
 TEST_P(Invariance, ThreadsAndTargetsDoNotShow) {
   const Sequence a(random, 70, 1), b(random, 33, 10);
   Stack stack = make();

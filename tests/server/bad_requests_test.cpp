@@ -39,7 +39,7 @@ class BadRequests : public ServerTest {
   }
 };
 
-// SA16, SA06, ST08, SE12, AP04: values out of range or of the wrong kind.
+// Values out of range or of the wrong kind.
 constexpr Row kBothRoutes[] = {
     {R"("temperature":5)", "temperature"},
     {R"("temperature":-0.1)", "temperature"},
@@ -142,6 +142,7 @@ constexpr Row kBothRoutes[] = {
     {R"("reasoning_effort":"high")", "reasoning_effort"},
 };
 
+// SA16, SA06, ST08, SE12, AP04: kBothRoutes.
 TEST_F(BadRequests, ValuesOnBothRoutes) {
   start();
   for (const Row& row : kBothRoutes) {

@@ -416,6 +416,7 @@ TEST_F(Stopping, RunningStreamsFinishAndNewWorkIsRefused) {
   EXPECT_TRUE(channel->was_closed_whole());
 }
 
+// LK01: streams that outlast the deadline end with an error event.
 TEST_F(Stopping, DeadlineEndsStreamsWithAnError) {
   start();
   Client stream(port()), whole(port()), idle(port());
