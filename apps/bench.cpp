@@ -1,4 +1,4 @@
-// `bench`: times of the forward, eager and replayed, and of requests through the library.
+// `bench`: times of the forward, eager and replayed, of requests through the library, and of requests over HTTP.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,8 +15,10 @@
 #include "console.h"
 #include "graph/ladder.h"
 #include "lane.h"
+#include "load_client.h"
 #include "monograph/engine.h"
 #include "monograph/error.h"
+#include "server/server.h"
 
 namespace monograph::app {
 namespace {
@@ -55,61 +57,23 @@ std::vector<TokenId> random_prompt(int n_tokens, int vocab_size, unsigned seed) 
   return ids;
 }
 
-/// Greedy, to exactly n tokens, from token ids: no tokenizer in the times.
-Request request_of(std::vector<TokenId> prompt, int n_tokens) {
+/// Time to the first and only token of a request through the library.
+double library_ttft_us(Engine& engine, const std::vector<TokenId>& prompt) {
   Request request;
-  request.prompt_ids = std::move(prompt);
+  request.prompt_ids = prompt;
   request.sampling.temperature = 0;
-  request.sampling.max_tokens = n_tokens;
+  request.sampling.max_tokens = 1;
   request.sampling.ignore_eos = true;
-  return request;
-}
-
-struct Timing {
-  double ttft_us = 0;
-  std::vector<double> itl_us;  ///< Between tokens.
-  double total_us = 0;
-  bool failed = false;
-  int n_tokens() const { return static_cast<int>(itl_us.size()) + 1; }
-};
-
-Timing time_request(Engine& engine, Request request) {
   const auto start = Clock::now();
-  auto last = start;
-  Timing timing;
   ResponseStream stream = engine.submit(std::move(request));
-  bool first = true;
+  double ttft = 0;
   while (const auto event = stream.next()) {
-    const auto now = Clock::now();
-    if (event->token.finish == FinishReason::kError) timing.failed = true;
-    if (!event->token.token) continue;
-    if (std::exchange(first, false))
-      timing.ttft_us = us_between(start, now);
-    else
-      timing.itl_us.push_back(us_between(last, now));
-    last = now;
+    if (event->token.finish == FinishReason::kError)
+      throw Error(ErrorCode::kInternal,
+                  "a request of " + std::to_string(prompt.size()) + " tokens failed: " + event->token.error);
+    if (event->token.token) ttft = us_between(start, Clock::now());
   }
-  timing.total_us = us_between(start, last);
-  return timing;
-}
-
-/// Runs the requests, at most `concurrency` at once.
-std::vector<Timing> time_requests(Engine& engine, std::vector<Request> requests, int concurrency) {
-  std::vector<Timing> timings(requests.size());
-  std::atomic<std::size_t> next{0};
-  std::vector<std::jthread> clients;
-  for (int i = 0; i < concurrency; ++i)
-    clients.emplace_back([&] {
-      for (std::size_t at; (at = next++) < requests.size();) {
-        try {
-          timings[at] = time_request(engine, std::move(requests[at]));
-        } catch (const Error&) {
-          timings[at].failed = true;
-        }
-      }
-    });
-  clients.clear();
-  return timings;
+  return ttft;
 }
 
 std::unique_ptr<Engine> load_engine(EngineConfig config, const Settings& settings) {
@@ -142,9 +106,8 @@ std::map<int, std::vector<double>> library_ttft(const Settings& settings, const 
   for (int n : lengths) {
     const auto prompt = random_prompt(n, engine->info().vocab_size, 1);
     for (int i = -1; i < settings.bench.repetitions; ++i) {
-      const Timing timing = time_request(*engine, request_of(prompt, 1));
-      if (timing.failed) throw Error(ErrorCode::kInternal, "a request of " + std::to_string(n) + " tokens failed");
-      if (i >= 0) ttft[n].push_back(timing.ttft_us);
+      const double us = library_ttft_us(*engine, prompt);
+      if (i >= 0) ttft[n].push_back(us);
     }
   }
   engine->stop(std::chrono::milliseconds(0));
@@ -223,21 +186,68 @@ void add_latency(BenchRow& row, const std::string& name, const std::vector<doubl
   row["p99_" + name + "_ms"] = s.p99 / 1000;
 }
 
+/// The server of `serve` on a free port of this machine.
+class LocalServer {
+ public:
+  LocalServer(Engine& engine, const Log& log) : server_(config(), log) {
+    server_.start();
+    server_.set_engine(&engine);
+  }
+  ~LocalServer() {
+    server_.request_stop(std::chrono::milliseconds(0));
+    server_.wait();
+  }
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+  int port() const { return server_.port(); }
+
+ private:
+  static server::ServerConfig config() {
+    server::ServerConfig config;
+    config.port = 0;
+    return config;
+  }
+  server::Server server_;
+};
+
+/// Sends each prompt once; as many clients as may run at once, each with a connection of its own.
+std::vector<Timing> time_prompts(int port, const std::vector<std::vector<TokenId>>& prompts, const BenchSettings& b) {
+  std::vector<Timing> timings(prompts.size());
+  std::atomic<std::size_t> next{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < std::min<int>(b.concurrency, static_cast<int>(prompts.size())); ++i)
+    clients.emplace_back([&] {
+      try {
+        LoadClient client(port);
+        for (std::size_t at; (at = next++) < prompts.size();)
+          timings[at] = client.complete(prompts[at], b.output_tokens);
+      } catch (const Error&) {  // What this client had not finished counts as failed.
+        return;
+      }
+    });
+  clients.clear();
+  return timings;
+}
+
 std::vector<BenchRow> bench_serve(const Settings& settings) {
   const BenchSettings& b = settings.bench;
   const auto engine = load_engine(settings.engine, settings);
   const int prompt_tokens = b.prompt_lengths.empty() ? 128 : b.prompt_lengths[0];
-  const auto requests = [&](int n, unsigned seed) {
-    std::vector<Request> all;
+  const auto prompts = [&](int n, unsigned seed) {
+    std::vector<std::vector<TokenId>> all;
     for (int i = 0; i < n; ++i)
-      all.push_back(request_of(random_prompt(prompt_tokens, engine->info().vocab_size, seed + static_cast<unsigned>(i)),
-                               b.output_tokens));
+      all.push_back(random_prompt(prompt_tokens, engine->info().vocab_size, seed + static_cast<unsigned>(i)));
     return all;
   };
-  time_requests(*engine, requests(1, 1u << 31), 1);
-  const auto start = Clock::now();
-  const auto timings = time_requests(*engine, requests(b.n_prompts, 1), b.concurrency);
-  const double seconds = us_between(start, Clock::now()) / 1e6;
+  std::vector<Timing> timings;
+  double seconds = 0;
+  {
+    const LocalServer server(*engine, quiet_log(settings));
+    time_prompts(server.port(), prompts(1, 1u << 31), b);
+    const auto start = Clock::now();
+    timings = time_prompts(server.port(), prompts(b.n_prompts, 1), b);
+    seconds = us_between(start, Clock::now()) / 1e6;
+  }
 
   std::vector<double> ttft, itl, tpot, e2el;
   int completed = 0, output = 0;
@@ -276,7 +286,7 @@ std::vector<BenchRow> bench_startup(const Settings& settings) {
     const auto start = Clock::now();
     const auto engine = load_engine(settings.engine, settings);
     load.push_back(us_between(start, Clock::now()));
-    time_request(*engine, request_of(random_prompt(16, engine->info().vocab_size, 1), 1));
+    library_ttft_us(*engine, random_prompt(16, engine->info().vocab_size, 1));
     first.push_back(us_between(start, Clock::now()));
     engine->stop(std::chrono::milliseconds(0));
   }

@@ -227,6 +227,15 @@ TEST(Commands, InspectAndBenchShowTheModel) {
   EXPECT_EQ(bench.wait(), kExitOk) << bench.err();
   EXPECT_EQ(lines(bench.out()), 3) << bench.out();
   EXPECT_THAT(bench.out(), ContainsRegex("\"pp17\",17,32,\"replayed\""));
+
+  // Over HTTP; more clients than places, so that some wait.
+  Child serving =
+      Child::command({"bench", "serve", "--model", kChatModel, "--threads", "1", "--max-seqs", "2", "--prompt-lengths",
+                      "20", "--output-tokens", "5", "--num-prompts", "9", "--concurrency", "4", "--output", "json"});
+  EXPECT_EQ(serving.wait(), kExitOk) << serving.err();
+  for (const char* field :
+       {"\"completed\": *9", "\"failed\": *0", "\"total_output\": *45", "\"median_itl_ms\": *[0-9]"})
+    EXPECT_THAT(serving.out(), ContainsRegex(field));
 }
 
 // Signals by themselves.
