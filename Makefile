@@ -41,8 +41,6 @@ test:
 	@tools/setup.sh test
 	@$(PYTHON) tools/fetch_model.py
 	@$(PYTHON) tools/fetch_test_data.py
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r tests/e2e/http/requirements.txt || \
-	  { echo "test: pip could not fetch the packages of tests/e2e/http/requirements.txt" >&2; exit 1; }
 	@cmake --preset cpu -DMONOGRAPH_TESTS=ON --log-level=WARNING
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) -L 'fast|test' --no-tests=error --output-on-failure
