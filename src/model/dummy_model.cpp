@@ -1,10 +1,12 @@
 // A model with random weights of real shapes: for tests and measurements that need no download.
-#include <bit>
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "base/bf16.h"
+#include "device/cpu/thread_pool.h"
 #include "model/hf_folder.h"
 #include "model/stored_model.h"
 #include "monograph/error.h"
@@ -32,6 +34,33 @@ float near_normal(std::uint64_t bits) {
   const auto sum = static_cast<int>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
   constexpr float kSumDeviation = 37837.2f;  // 65536 / sqrt(3)
   return static_cast<float>(sum - 2 * 65535) / kSumDeviation;
+}
+
+// Billions of values are drawn, so each is one of 65,536 that were made before.
+constexpr std::size_t kTableSize = 1 << 16;
+
+float converted(float x, float) { return x; }
+bf16 converted(float x, bf16) { return to_bf16(x); }
+
+template <typename T>
+std::vector<T> table_of(float mean) {
+  std::vector<T> table(kTableSize);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = converted(mean + kDeviation * near_normal(mix(i)), T{});
+  return table;
+}
+
+/// Value i is the table's entry that the i-th 16 bits of the generator name.
+template <typename T>
+void fill_from(const std::vector<T>& table, std::uint64_t seed, std::size_t n_values, std::byte* out) {
+  constexpr std::int64_t kGrain = 1 << 20;  // a multiple of the 4 values that one draw gives
+  cpu::parallel_once(static_cast<std::int64_t>(n_values), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); i += 4) {
+      const std::uint64_t bits = mix(seed + i / 4);
+      const std::size_t n = std::min<std::size_t>(4, static_cast<std::size_t>(end) - i);
+      for (std::size_t k = 0; k < n; ++k)
+        std::memcpy(out + (i + k) * sizeof(T), &table[bits >> 16 * k & 0xffff], sizeof(T));
+    }
+  });
 }
 
 class DummyModelFiles : public ModelFiles {
@@ -86,17 +115,11 @@ class DummyModelFiles : public ModelFiles {
   }
 
   void fill(const ExpectedTensor& tensor, std::size_t n_values, std::byte* out) const {
-    const std::uint64_t seed = seed_of(tensor.name);
     const float mean = tensor.name.ends_with("norm.weight") ? 1.0f : 0.0f;
-    for (std::size_t i = 0; i < n_values; ++i) {
-      const float value = mean + kDeviation * near_normal(mix(seed + i));
-      if (folder_.is_float32) {
-        std::memcpy(out + i * sizeof value, &value, sizeof value);
-      } else {
-        const bf16 rounded = to_bf16(value);
-        std::memcpy(out + i * sizeof rounded, &rounded, sizeof rounded);
-      }
-    }
+    if (folder_.is_float32)
+      fill_from(table_of<float>(mean), seed_of(tensor.name), n_values, out);
+    else
+      fill_from(table_of<bf16>(mean), seed_of(tensor.name), n_values, out);
   }
 
   HfFolder folder_;

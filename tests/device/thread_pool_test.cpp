@@ -64,6 +64,22 @@ TEST(ThreadPool, SleepsWhenIdle) {
   EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.1) << "CPU seconds of the whole process";
 }
 
+TEST(ParallelOnce, CoversEveryIndexOnceAndPassesErrorsOn) {
+  for (std::int64_t n : {0, 1, 7, 8, 1000}) {
+    std::vector<std::atomic<int>> seen(static_cast<std::size_t>(n));
+    parallel_once(n, 8, [&](std::int64_t begin, std::int64_t end) {
+      EXPECT_LE(end - begin, 8);
+      for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+    });
+    for (const auto& count : seen) EXPECT_EQ(count.load(), 1) << n;
+  }
+  EXPECT_THROW(parallel_once(100, 8,
+                             [](std::int64_t begin, std::int64_t) {
+                               if (begin == 96) throw std::runtime_error("96");
+                             }),
+               std::runtime_error);
+}
+
 TEST(UsableCpus, AtLeastOne) { EXPECT_GE(usable_cpus(), 1); }
 
 }  // namespace

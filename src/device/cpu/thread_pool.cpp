@@ -175,4 +175,11 @@ void ThreadPool::parallel_for(std::int64_t n, std::int64_t grain,
   if (s.error) std::rethrow_exception(s.error);
 }
 
+void parallel_once(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& work) {
+  if (n <= grain) return work(0, n);
+  const std::int64_t n_pieces = (n + grain - 1) / grain;
+  ThreadPool pool(static_cast<int>(std::min<std::int64_t>(usable_cpus(), n_pieces)));
+  pool.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int) { work(begin, end); });
+}
+
 }  // namespace monograph::cpu

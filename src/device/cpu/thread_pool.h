@@ -27,4 +27,8 @@ class ThreadPool {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Runs work(begin, end) over [0, n) in pieces of `grain`, on threads made for this call: for long jobs outside any
+/// device's stream, such as reading a file. The first exception is rethrown.
+void parallel_once(std::int64_t n, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& work);
+
 }  // namespace monograph::cpu

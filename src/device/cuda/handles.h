@@ -31,4 +31,10 @@ using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 using GraphHandle = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
+inline Event make_event(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  CUDA_CHECK(cudaEventCreateWithFlags(&event, flags));
+  return Event(event);
+}
+
 }  // namespace monograph::cuda

@@ -2,6 +2,7 @@
 #pragma once
 #include "device/cuda/cuda_device.h"
 #include "ops/cuda/inputs.cuh"
+#include "ops/cuda/weight_packer.h"
 #include "ops/ops.h"
 
 namespace monograph {
@@ -46,11 +47,12 @@ class CudaOps : public Ops {
 
   CudaDevice& device_;
   cudaStream_t stream_;
-  Buffer normed_;     // bf16 [max tokens, E]
-  Buffer qkv_;        // float32 [max tokens, (H + 2K) D]
-  Buffer work_;       // int32: attention work list
-  Buffer processed_;  // float32 [max rows, V]: logits after bias and penalties
-  Buffer counts_;     // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
+  std::unique_ptr<cuda::WeightPacker> packer_;  // while weights are loaded
+  Buffer normed_;                               // bf16 [max tokens, E]
+  Buffer qkv_;                                  // float32 [max tokens, (H + 2K) D]
+  Buffer work_;                                 // int32: attention work list
+  Buffer processed_;                            // float32 [max rows, V]: logits after bias and penalties
+  Buffer counts_;  // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
   WorkspaceShape shape_;
 };
 
