@@ -179,7 +179,7 @@ int run(int argc, char** argv) {
   auto start = Clock::now();
   const auto lap = [&](const char* what) {
     std::printf("# %s: %.2f s, free %.2f GB\n", what, std::chrono::duration<double>(Clock::now() - start).count(),
-                static_cast<double>(backend.device->available_bytes()) / 1e9);
+                static_cast<double>(backend.device->memory().free) / 1e9);
     start = Clock::now();
   };
   const RandomFiles files(config);

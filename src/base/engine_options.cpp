@@ -76,7 +76,8 @@ void add_limits_group(Options& options, EngineConfig& c) {
   add("enable-prefix-cache", "", "reuse the KV of equal prompt beginnings (default on)",
       store(c.enable_prefix_cache, parse_bool));
   add("block-size", "N", "tokens per KV block (default 64)", store(c.block_size, whole(1, 1024)));
-  add("kv-cache-bytes", "SIZE", "KV memory, for example 2G (default: 1/8 of available memory)",
+  add("kv-cache-bytes", "SIZE",
+      "KV memory, for example 2G (default: 1/8 of available memory; on a GPU what --memory-fraction leaves)",
       store(c.kv_cache_bytes, parse_bytes), true);
   add("memory-fraction", "X", "part of the GPU's memory to use (default 0.9)",
       store(c.memory_fraction,

@@ -27,6 +27,22 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
+/// A range of device memory at a fixed address, filled from the front: capture needs addresses before it is known how
+/// much memory is left for them. Released by its destructor.
+class Region {
+ public:
+  virtual ~Region() = default;
+  virtual void* data() const = 0;
+  /// Puts zeroed memory behind at least the first `bytes`; never takes any away. Throws Error(kOutOfMemory).
+  virtual void commit(std::int64_t bytes) = 0;
+};
+
+/// Whose memory a device uses, and how much of it there is.
+struct DeviceMemory {
+  std::int64_t free = 0, total = 0;
+  bool own = false;  ///< A GPU's, taken when allocated; else the host's, taken when first touched.
+};
+
 /// A recorded forward. Pointers, shapes and host scalars are frozen at capture; buffer contents are read at replay.
 class Graph {
  public:
@@ -34,6 +50,19 @@ class Graph {
   /// Queues one replay on the device's stream. Throws Error(kDevice) if it cannot be launched.
   virtual void replay() = 0;
   virtual int n_nodes() const = 0;
+  /// Device memory that went into making it ready, as the driver reports it.
+  virtual std::int64_t device_bytes() const = 0;
+};
+
+/// The device's own clock around queued work.
+class Stopwatch {
+ public:
+  virtual ~Stopwatch() = default;
+  /// Both in stream order, outside captures.
+  virtual void start() = 0;
+  virtual void stop() = 0;
+  /// Between the two, once the device has passed them (after synchronize()).
+  virtual double elapsed_us() const = 0;
 };
 
 class Device {
@@ -45,7 +74,9 @@ class Device {
   virtual Buffer allocate(std::int64_t bytes) = 0;
   /// Host memory the device can read and write directly.
   virtual Buffer allocate_host(std::int64_t bytes) = 0;
-  virtual std::int64_t available_bytes() const = 0;
+  /// Addresses for up to `bytes`; no memory yet.
+  virtual std::unique_ptr<Region> reserve(std::int64_t bytes) = 0;
+  virtual DeviceMemory memory() const = 0;
 
   /// In stream order; the host memory must stay until synchronize(). Error(kInternal) during a capture.
   virtual void copy_to_device(void* to, const void* from, std::int64_t bytes) = 0;
@@ -57,6 +88,7 @@ class Device {
   /// capture was closed; the caller decides whether that is dirty (graph/capture).
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& work) = 0;
   virtual bool capturing() const = 0;
+  virtual std::unique_ptr<Stopwatch> make_stopwatch() = 0;
 };
 
 }  // namespace monograph

@@ -2,10 +2,12 @@
 #include "monograph/engine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
+#include "base/check.h"
 #include "engine/loop.h"
-#include "engine/memory_plan.h"
+#include "engine/memory_budget.h"
 #include "engine/request_check.h"
 #include "engine/response.h"
 #include "engine/text_parts.h"
@@ -64,7 +66,14 @@ class EngineImpl : public Engine {
   void load(const EngineConfig& config, const std::function<bool()>& cancelled);
   void build_runner(const EngineConfig& config);
   void start_loop(const EngineConfig& config);
-  void log_budget() const;
+  KvCacheShape kv_shape() const;
+  KvPlan largest_pool(const EngineConfig& config, const KvCacheShape& shape) const;
+  void make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch);
+  void grow_pool(const EngineConfig& config, const KvCacheShape& shape);
+  void check_memory(const EngineConfig& config);
+  MemoryBudget used() const;
+  std::string graph_counts() const;
+  std::string pool_text(int n_blocks) const;
 
   ResponseStream accept(Request request, TimePoint submitted);
   std::vector<TokenId> prompt_ids(Request& request) const;
@@ -94,7 +103,9 @@ class EngineImpl : public Engine {
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Metrics> metrics_;
-  int capacity_ = 0;  ///< Blocks that requests can have; does not change.
+  ModelConfig model_config_;
+  std::int64_t outside_ = 0;  ///< Device memory in use before the weights came.
+  int capacity_ = 0;          ///< Blocks that requests can have; does not change.
   std::atomic<std::int64_t> n_requests_{0};
   std::unique_ptr<Loop> loop_;
 };
@@ -125,6 +136,8 @@ void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& c
       .cpu_target = config.cpu_target,
       .allow_untested_gpu = config.allow_untested_gpu};
   backend_ = make_backend(options, log_);
+  model_config_ = files->config();
+  check_memory(config);
   int last_tenth = 0;
   model_ = load_model(*files, backend_, resolved_.max_seq_len, [&](std::int64_t done, std::int64_t total) {
     if (cancelled && cancelled()) throw Error(ErrorCode::kCancelled, "loading was cancelled");
@@ -146,50 +159,122 @@ void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& c
 }
 
 void EngineImpl::build_runner(const EngineConfig& config) {
-  const ModelConfig& m = model_->config();
-  const KvCacheShape shape{.n_layers = m.n_layers,
-                           .n_kv_heads = m.n_kv_heads,
-                           .head_dim = m.head_dim,
-                           .block_size = resolved_.block_size,
-                           .dtype = backend_.ops->activation_dtype()};
-  const KvPlan plan = plan_kv(config, resolved_, shape, backend_.device->available_bytes());
-  kv_ = std::make_unique<KvCache>(*backend_.device, shape, plan.n_blocks);
-  pool_ = std::make_unique<BlockPool>(plan.n_blocks);
-  std::vector<std::vector<std::int32_t>> scratch;
-  if (resolved_.n_scratch_blocks > 0)
-    if (auto blocks = pool_->reserve(resolved_.n_scratch_blocks)) scratch.push_back(std::move(*blocks));
+  const KvCacheShape shape = kv_shape();
+  // On a device with memory of its own the pool's size is known only once the graphs' is: capture needs no more than
+  // the scratch blocks, which come first (S-35).
+  const bool own = backend_.device->memory().own;
+  const std::int64_t host_limit = backend_.device->memory().free / 8;
+  const KvPlan most =
+      own ? largest_pool(config, shape) : plan_kv(config, resolved_, shape, host_limit, "1/8 of the available memory");
+  const int n_scratch = resolved_.n_scratch_blocks;
+  kv_ = std::make_unique<KvCache>(*backend_.device, shape, most.n_blocks, own ? 1 + n_scratch : most.n_blocks);
+  std::vector<std::int32_t> scratch(static_cast<std::size_t>(n_scratch));
+  std::iota(scratch.begin(), scratch.end(), 1);
+  make_runner_and_graphs(config, scratch);
+  if (own) grow_pool(config, shape);
+  pool_ = std::make_unique<BlockPool>(kv_->n_blocks());
+  if (n_scratch > 0) CHECK(pool_->reserve(n_scratch) == scratch);  // a fresh pool gives its first blocks
+  runner_->limit_blocks(kv_->n_blocks());
   capacity_ = pool_->capacity();
-  RunnerConfig runner{.enable_graphs = resolved_.graphs,
-                      .enable_prefill_graphs = resolved_.prefill_graphs,
-                      .prefill_buckets = resolved_.prefill_buckets,
-                      .decode_buckets = resolved_.decode_buckets,
-                      .max_rows = resolved_.max_rows,
-                      .max_seqs = resolved_.max_seqs,
-                      .max_seq_len = resolved_.max_seq_len,
-                      .max_eager_tokens = resolved_.chunked_prefill ? resolved_.chunk_size : resolved_.max_seq_len,
-                      .sampled_vocab = text_.tokenizer ? std::min(text_.tokenizer->vocab_size(), m.vocab_size) : 0,
-                      .block_size = resolved_.block_size,
-                      .skip_padding = config.skip_padding,
-                      .strict = config.strict_cuda_graph,
-                      .policy = config.prefill_graph_policy};
-  runner_ = make_runner(runner, *model_, backend_, kv_->layers(), std::move(scratch), log_);
-  log_budget();
+  if (!own) log_.info("memory: " + to_text(used(), graph_counts(), pool_text(capacity_)));
 }
 
-void EngineImpl::log_budget() const {
-  std::int64_t graph_bytes = 0;
-  int n_decode = 0, n_extend = 0;
-  for (const auto& capture : runner_->captures()) {
-    graph_bytes += capture.bytes;
-    ++(capture.family == "decode" ? n_decode : n_extend);
-  }
+/// Before the first allocation on a device with memory of its own: whether everything fits, and how it will be shared
+/// out.
+void EngineImpl::check_memory(const EngineConfig& config) {
+  const DeviceMemory memory = backend_.device->memory();
+  if (!memory.own) return;
+  const KvCacheShape shape = kv_shape();
+  check_room(config, model_config_, shape, memory);
+  outside_ = memory.total - memory.free;
+  MemoryBudget budget = estimate_budget(resolved_, model_config_, shape);
+  budget.outside = outside_;
+  const std::int64_t limit = memory_limit(config, memory) - (budget.total() - budget.scratch);
+  const KvPlan plan = plan_kv(config, resolved_, shape, limit, "what --memory-fraction leaves of the GPU's memory");
+  const int capacity = plan.n_blocks - 1 - resolved_.n_scratch_blocks;
+  budget.kv = capacity * shape.bytes_per_block();
+  log_.info("memory budget: " + to_text(budget, "", pool_text(capacity)) + ", driver and others " +
+            human_bytes(outside_) + ", in all " + human_bytes(budget.total()) + " of " + human_bytes(memory.total));
+}
+
+KvCacheShape EngineImpl::kv_shape() const {
+  const ModelConfig& m = model_config_;
+  return {.n_layers = m.n_layers,
+          .n_kv_heads = m.n_kv_heads,
+          .head_dim = m.head_dim,
+          .block_size = resolved_.block_size,
+          .dtype = backend_.ops->activation_dtype()};
+}
+
+KvPlan EngineImpl::largest_pool(const EngineConfig& config, const KvCacheShape& shape) const {
+  return plan_kv(config, resolved_, shape, backend_.device->memory().total, "the GPU's memory");
+}
+
+void EngineImpl::make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch) {
+  const ModelConfig& m = model_->config();
+  const RunnerConfig runner{
+      .enable_graphs = resolved_.graphs,
+      .enable_prefill_graphs = resolved_.prefill_graphs,
+      .prefill_buckets = resolved_.prefill_buckets,
+      .decode_buckets = resolved_.decode_buckets,
+      .max_rows = resolved_.max_rows,
+      .max_seqs = resolved_.max_seqs,
+      .max_seq_len = resolved_.max_seq_len,
+      .max_eager_tokens = resolved_.chunked_prefill ? resolved_.chunk_size : resolved_.max_seq_len,
+      .sampled_vocab = text_.tokenizer ? std::min(text_.tokenizer->vocab_size(), m.vocab_size) : 0,
+      .block_size = resolved_.block_size,
+      .skip_padding = config.skip_padding,
+      .strict = config.strict_cuda_graph,
+      .policy = config.prefill_graph_policy};
+  std::vector<std::vector<BlockId>> groups;
+  if (!scratch.empty()) groups.push_back(scratch);
+  runner_ = make_runner(runner, *model_, backend_, kv_->layers(), std::move(groups), log_);
+}
+
+/// Everything else is in place and measured: the pool takes what remains.
+void EngineImpl::grow_pool(const EngineConfig& config, const KvCacheShape& shape) {
+  const DeviceMemory memory = backend_.device->memory();
+  MemoryBudget budget = used();
+  budget.outside = outside_;
+  // What the driver counts beyond the parts (page sizes, kernels' own memory) belongs to the activations' share.
+  budget.activations = memory.total - memory.free - (budget.total() - budget.activations);
+  const std::int64_t limit = memory_limit(config, memory) - (budget.total() - budget.scratch);
+  const std::int64_t more =
+      memory.total - memory.free - outside_ - estimate_budget(resolved_, model_config_, shape).total();
+  DeviceMemory at_start = memory;
+  at_start.free = memory.total - outside_;
+  if (limit / shape.bytes_per_block() < least_blocks(resolved_))
+    check_room(config, model_config_, shape, at_start, more);
+  const KvPlan plan = plan_kv(config, resolved_, shape, limit, "what --memory-fraction leaves of the GPU's memory");
+  const int capacity = plan.n_blocks - 1 - resolved_.n_scratch_blocks;
+  budget.kv = capacity * shape.bytes_per_block();
+  log_.info("memory: " + to_text(budget, graph_counts(), pool_text(capacity)) + ", driver and others " +
+            human_bytes(budget.outside) + ", in all " + human_bytes(budget.total()) + " of " +
+            human_bytes(memory.total));
+  kv_->grow(plan.n_blocks);
+}
+
+/// What the parts say of themselves.
+MemoryBudget EngineImpl::used() const {
   const std::int64_t block = kv_->shape().bytes_per_block();
-  const auto tokens = static_cast<std::int64_t>(capacity_) * resolved_.block_size;
-  log_.info("memory: weights " + human_bytes(model_->weight_bytes()) + ", activations, logits and staging " +
-            human_bytes(runner_->fixed_bytes()) + ", graphs " + human_bytes(graph_bytes) + " (" +
-            std::to_string(n_extend) + " extend, " + std::to_string(n_decode) + " decode), scratch " +
-            human_bytes(block * resolved_.n_scratch_blocks) + ", KV pool " + human_bytes(block * capacity_) + " (" +
-            std::to_string(capacity_) + " blocks, " + std::to_string(tokens) + " tokens)");
+  MemoryBudget budget;
+  budget.weights = model_->weight_bytes();
+  budget.activations = runner_->fixed_bytes();
+  for (const auto& capture : runner_->captures()) budget.graphs += capture.bytes;
+  budget.scratch = block * (1 + resolved_.n_scratch_blocks);
+  budget.kv = block * capacity_;
+  return budget;
+}
+
+std::string EngineImpl::graph_counts() const {
+  int n_decode = 0, n_extend = 0;
+  for (const auto& capture : runner_->captures()) ++(capture.family == "decode" ? n_decode : n_extend);
+  return "(" + std::to_string(n_extend) + " extend, " + std::to_string(n_decode) + " decode)";
+}
+
+std::string EngineImpl::pool_text(int n_blocks) const {
+  return std::to_string(n_blocks) + " blocks, " + std::to_string(std::int64_t{n_blocks} * resolved_.block_size) +
+         " tokens";
 }
 
 void EngineImpl::start_loop(const EngineConfig& config) {

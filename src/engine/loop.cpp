@@ -114,6 +114,7 @@ StepResult Loop::execute(const StepPlan& step) {
   const auto built = Clock::now();
   StepResult result = runner_.run(batch);
   count_time(StepPhase::kRun, built);
+  result.launch_us += 1e6 * seconds(built - start);
   return result;
 }
 

@@ -116,12 +116,16 @@ ResolvedConfig resolve_config(const EngineConfig& config, const ModelConfig& mod
   return resolved;
 }
 
+std::int64_t least_blocks(const ResolvedConfig& resolved) {
+  return blocks_for(resolved.max_seq_len, resolved.block_size) + 1 + resolved.n_scratch_blocks;
+}
+
 KvPlan plan_kv(const EngineConfig& config, const ResolvedConfig& resolved, const KvCacheShape& shape,
-               std::int64_t available_bytes) {
+               std::int64_t limit_bytes, const std::string& limit) {
   const std::int64_t block_bytes = shape.bytes_per_block();
   const std::int64_t per_sequence = blocks_for(resolved.max_seq_len, resolved.block_size);
   const std::int64_t overhead = 1 + resolved.n_scratch_blocks;
-  const std::int64_t least = per_sequence + overhead, most = per_sequence * resolved.max_seqs + overhead;
+  const std::int64_t least = least_blocks(resolved), most = per_sequence * resolved.max_seqs + overhead;
   const auto too_small = [&](ErrorCode code, const std::string& given, const std::string& change, const char* field) {
     return Error(code,
                  given + ": one sequence of --max-seq-len " + std::to_string(resolved.max_seq_len) + " and " +
@@ -137,10 +141,9 @@ KvPlan plan_kv(const EngineConfig& config, const ResolvedConfig& resolved, const
                       "raise --kv-cache-bytes or lower --max-seq-len", "kv-cache-bytes");
     plan.n_blocks = static_cast<int>(std::min<std::int64_t>(n, INT32_MAX / resolved.block_size));
   } else {
-    const std::int64_t n = std::min(most, available_bytes / 8 / block_bytes);
+    const std::int64_t n = std::min(most, limit_bytes / block_bytes);
     if (n < least)
-      throw too_small(ErrorCode::kOutOfMemory,
-                      "1/8 of " + std::to_string(available_bytes) + " available bytes is too little",
+      throw too_small(ErrorCode::kOutOfMemory, std::to_string(limit_bytes) + " bytes (" + limit + ") are too little",
                       "lower --max-seq-len or set --kv-cache-bytes", "max-seq-len");
     plan.n_blocks = static_cast<int>(std::min<std::int64_t>(n, INT32_MAX / resolved.block_size));
   }

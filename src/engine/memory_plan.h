@@ -29,16 +29,20 @@ struct ResolvedConfig {
 /// Limits and ladders (SPEC A.7, D9). Throws Error(kInvalidArgument) naming the flag, its value and the limit.
 ResolvedConfig resolve_config(const EngineConfig& config, const ModelConfig& model);
 
+/// Fewest blocks to serve with: one sequence of max_seq_len, scratch and the null block.
+std::int64_t least_blocks(const ResolvedConfig& resolved);
+
 struct KvPlan {
   int n_blocks = 0;  ///< Null block and scratch included.
   std::int64_t bytes = 0;
 };
 
 /// Size of the KV pool: --kv-cache-bytes, else what max_seqs sequences of max_seq_len can use, but at most
-/// 1/8 of `available_bytes`. At least one sequence of max_seq_len fits, else Error(kInvalidArgument or kOutOfMemory)
-/// says in one line which number to change.
+/// `limit_bytes`
+/// (`limit` says in words what that is). At least one sequence of max_seq_len fits, else Error(kInvalidArgument or
+/// kOutOfMemory) says in one line which number to change.
 KvPlan plan_kv(const EngineConfig& config, const ResolvedConfig& resolved, const KvCacheShape& shape,
-               std::int64_t available_bytes);
+               std::int64_t limit_bytes, const std::string& limit);
 
 /// "1.25 GB"; powers of 1000, three digits.
 std::string human_bytes(std::int64_t bytes);

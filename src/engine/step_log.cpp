@@ -70,8 +70,10 @@ void StepLog::step(std::int64_t round, const StepPlan& step, const std::string& 
             ",\"status\":\"" + std::string(to_string(result.status)) + "\"";
   else
     line += ",\"error\":" + json_string(failure);
+  char launch[32];
+  std::snprintf(launch, sizeof launch, "%.1f", result.launch_us);
   line += ",\"at_us\":" + std::to_string(microseconds(start.time_since_epoch())) +
-          ",\"us\":" + std::to_string(microseconds(done - start)) + ",\"rows\":" + rows;
+          ",\"us\":" + std::to_string(microseconds(done - start)) + ",\"launch_us\":" + launch + ",\"rows\":" + rows;
   write(line + tail(freed));
 }
 

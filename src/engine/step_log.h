@@ -18,8 +18,9 @@ class StepLog {
 
   /// The rows as planned; call before the step is committed, which changes their sequences.
   std::string rows(const StepPlan& step) const;
-  /// {"step":7,"round":5,"R":2,"T":17,"bucket":32,"replayed":true,"status":"replayed","at_us":9120,"us":812,"rows":[...],
-  /// "freed":[]}; `at_us` is when the step began, on the clock that never jumps. `failure` replaces the outcome of a
+  /// {"step":7,"round":5,"R":2,"T":17,"bucket":32,"replayed":true,"status":"replayed","at_us":9120,"us":812,
+  /// "launch_us":14.2,"rows":[...],"freed":[]}; `at_us` is when the step began, on the clock that never jumps;
+  /// `launch_us` the host's part, from the plan to everything queued. `failure` replaces the outcome of a
   /// step that threw. "gone" is there when callers let go: [{"id":"a#0","at_us":9300}]; no step that began later holds
   /// that row. Lines that cannot be written are dropped.
   void step(std::int64_t round, const StepPlan& step, const std::string& rows, const StepResult& result,

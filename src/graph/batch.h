@@ -41,6 +41,8 @@ struct StepResult {
   bool replayed = false;                                ///< Served by a graph (extend or decode).
   int bucket = 0;                                       ///< C of the replay; 0 when eager.
   std::int64_t step = 0;                                ///< Counts up from 1 over the engine's life.
+  double launch_us = 0;  ///< Host time from the call to everything queued: the gates, staging, launch.
+  double device_us = 0;  ///< Device time of the queued work; only with RunnerConfig::time_steps.
 };
 
 }  // namespace monograph

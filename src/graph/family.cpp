@@ -31,7 +31,7 @@ std::vector<GraphFamily::Captured> GraphFamily::capture(const std::vector<int>& 
     const auto start = std::chrono::steady_clock::now();
     auto graph = capture_graph(device, nullptr, [&] { forward(*bucket); });
     const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
-    captured.push_back({*bucket, us.count(), graph->n_nodes()});
+    captured.push_back({*bucket, us.count(), graph->n_nodes(), graph->device_bytes()});
     graphs_[*bucket] = std::move(graph);
   }
   ladder_ = ladder;
@@ -45,13 +45,19 @@ void GraphFamily::replay(const Batch& batch, int bucket) {
   const auto graph = graphs_.find(bucket);
   CHECK(graph != graphs_.end());
   staging_.stage(batch, bucket);
-  graph->second->replay();
-  context_.backend->device->synchronize();
+  run([&] { graph->second->replay(); });
 }
 
 void GraphFamily::run_eager(const Batch& batch, int capacity) {
   staging_.stage(batch, capacity);
-  forward(capacity);
+  run([&] { forward(capacity); });
+}
+
+void GraphFamily::run(const std::function<void()>& queue) {
+  if (context_.stopwatch) context_.stopwatch->start();
+  queue();
+  if (context_.stopwatch) context_.stopwatch->stop();
+  launched_ = std::chrono::steady_clock::now();
   context_.backend->device->synchronize();
 }
 

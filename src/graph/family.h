@@ -1,5 +1,6 @@
 // One family of graphs: its fixed buffers and one captured forward per bucket.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@ struct ForwardContext {
   int sampled_vocab = 0;  ///< Ids below this may be chosen.
   /// Activations for a capacity, carved from the arena.
   std::function<Activations(int capacity, int max_rows)> activations;
+  Stopwatch* stopwatch = nullptr;  ///< Started and stopped around each step's work; null: no timing.
 };
 
 class GraphFamily {
@@ -31,6 +33,7 @@ class GraphFamily {
     int bucket;
     double us;
     int nodes;
+    std::int64_t bytes;  ///< Of device memory.
   };
   /// Captures every bucket of the sorted ladder, largest first, and replays the smallest as a self-test.
   std::vector<Captured> capture(const std::vector<int>& ladder);
@@ -42,6 +45,9 @@ class GraphFamily {
   /// ... in the shape of a bucket.
   void run_eager(const Batch& batch, int capacity);
 
+  /// When the last step was queued.
+  std::chrono::steady_clock::time_point launched() const { return launched_; }
+
   const SampledRow* sampled() const { return staging_.sampled(); }
   const std::vector<int>& ladder() const { return ladder_; }
   const Staging& staging() const { return staging_; }
@@ -49,8 +55,11 @@ class GraphFamily {
  private:
   /// Queues everything from staged inputs to sampled rows: what a graph holds.
   void forward(int capacity);
+  /// Queues a step's work and waits for it.
+  void run(const std::function<void()>& queue);
 
   const ForwardContext& context_;
+  std::chrono::steady_clock::time_point launched_;
   Staging staging_;
   std::vector<int> ladder_;
   std::map<int, std::unique_ptr<Graph>> graphs_;

@@ -73,22 +73,26 @@ class RunnerImpl : public Runner {
     context_.kv = std::move(kv);
     context_.skip_padding = config_.skip_padding;
     context_.sampled_vocab = config_.sampled_vocab > 0 ? config_.sampled_vocab : model_.config().vocab_size;
+    if (config_.time_steps) {
+      stopwatch_ = backend_.device->make_stopwatch();
+      context_.stopwatch = stopwatch_.get();
+    }
     context_.activations = [this](int capacity, int max_rows) { return arena_.activations(capacity, max_rows); };
     history_ = backend_.device->allocate(4LL * config_.max_seqs * config_.max_seq_len);
     history_lens_ = backend_.device->allocate(4LL * config_.max_seqs);
     reserve_workspace();
     eager_ = make_family(max_tokens_, std::max(config_.max_seqs, config_.max_rows), false);
     init_status_ = start_graphs();
+    limits_ = limits();
   }
 
   StepResult run(const Batch& batch) override {
-    if (std::string what = malformed(limits(), batch); !what.empty())
-      throw Error(ErrorCode::kInvalidArgument, "a batch that cannot run: " + what);
+    begin(batch);
     if (!batch.has_prefill()) return run_decode(batch);
     const Eligibility chosen = choose(batch);
     if (!chosen.ok()) {
       count_fallback(chosen, batch);
-      StepResult result = run_eager(batch, 0);
+      StepResult result = run_eager_now(batch, 0);
       result.status = chosen.status;
       return result;
     }
@@ -100,15 +104,8 @@ class RunnerImpl : public Runner {
   }
 
   StepResult run_eager(const Batch& batch, int capacity) override {
-    if (std::string what = malformed(limits(), batch); !what.empty())
-      throw Error(ErrorCode::kInvalidArgument, "a batch that cannot run: " + what);
-    if (batch.n_tokens() > max_tokens_ || static_cast<int>(batch.rows.size()) > eager_->staging().shape().max_rows)
-      throw Error(ErrorCode::kInvalidArgument, "a step of " + std::to_string(batch.n_tokens()) + " tokens in " +
-                                                   std::to_string(batch.rows.size()) + " rows: at most " +
-                                                   std::to_string(max_tokens_) + " and " +
-                                                   std::to_string(config_.max_seqs) + " fit");
-    eager_->run_eager(batch, capacity > 0 ? capacity : batch.n_tokens());
-    return finish(*eager_, batch, 0, PrefillStatus::kNotRequested);
+    begin(batch);
+    return run_eager_now(batch, capacity);
   }
 
   Eligibility check(const Batch& batch) const override { return choose(batch); }
@@ -129,6 +126,12 @@ class RunnerImpl : public Runner {
                                   static_cast<std::int64_t>(logits.size() * sizeof(float)));
     backend_.device->synchronize();
     return logits;
+  }
+
+  void limit_blocks(int n_blocks) override {
+    CHECK(n_blocks >= 1 && n_blocks <= context_.kv.front().n_blocks);
+    n_blocks_ = n_blocks;
+    limits_ = limits();
   }
 
   int max_tokens() const override { return extend_ ? extend_->ladder().back() : max_tokens_; }
@@ -176,6 +179,22 @@ class RunnerImpl : public Runner {
     shape.head_dim = model.head_dim;
     shape.vocab_size = model.vocab_size;
     backend_.ops->reserve(shape);
+  }
+
+  void begin(const Batch& batch) {
+    started_ = Clock::now();
+    if (const std::string what = malformed(limits_, batch); !what.empty())
+      throw Error(ErrorCode::kInvalidArgument, "a batch that cannot run: " + what);
+  }
+
+  StepResult run_eager_now(const Batch& batch, int capacity) {
+    if (batch.n_tokens() > max_tokens_ || static_cast<int>(batch.rows.size()) > eager_->staging().shape().max_rows)
+      throw Error(ErrorCode::kInvalidArgument, "a step of " + std::to_string(batch.n_tokens()) + " tokens in " +
+                                                   std::to_string(batch.rows.size()) + " rows: at most " +
+                                                   std::to_string(max_tokens_) + " and " +
+                                                   std::to_string(config_.max_seqs) + " fit");
+    eager_->run_eager(batch, capacity > 0 ? capacity : batch.n_tokens());
+    return finish(*eager_, batch, 0, PrefillStatus::kNotRequested);
   }
 
   static std::vector<std::vector<std::int32_t>> no_scratch() { return {}; }
@@ -237,7 +256,7 @@ class RunnerImpl : public Runner {
   std::unique_ptr<GraphFamily> captured_family(GraphRole role, const std::vector<int>& ladder, int max_rows) {
     auto family = make_family(ladder.back(), max_rows, true);
     for (const auto& captured : family->capture(ladder))
-      captures_.push_back({std::string(to_string(role)), captured.bucket, captured.us, 0, captured.nodes});
+      captures_.push_back({std::string(to_string(role)), captured.bucket, captured.us, captured.bytes, captured.nodes});
     return family;
   }
 
@@ -277,7 +296,7 @@ class RunnerImpl : public Runner {
   /// The gates, then the policy.
   Eligibility choose(const Batch& batch) const {
     if (init_status_ != PrefillStatus::kReplayed) return {init_status_, 0, "decided at start-up"};
-    Eligibility found = check_batch(limits(), batch);
+    Eligibility found = check_batch(limits_, batch);
     if (found.ok() && config_.policy == GraphPolicy::kMeasured &&
         policy_.eager_is_faster(found.bucket, batch.n_tokens()))
       return {PrefillStatus::kEagerMeasuredFaster, 0, "bucket " + std::to_string(found.bucket)};
@@ -290,7 +309,7 @@ class RunnerImpl : public Runner {
     const auto bucket = decode_ && single ? pick_bucket(decode_->ladder(), n_rows) : std::nullopt;
     if (!bucket) {
       ++stats_.decode_eager;
-      return run_eager(batch, 0);
+      return run_eager_now(batch, 0);
     }
     decode_->replay(batch, *bucket);
     ++stats_.decode_replays;
@@ -316,6 +335,8 @@ class RunnerImpl : public Runner {
     result.replayed = bucket > 0;
     result.bucket = bucket;
     result.step = ++stats_.steps;
+    result.launch_us = std::chrono::duration<double, std::micro>(family.launched() - started_).count();
+    if (stopwatch_) result.device_us = stopwatch_->elapsed_us();
     return result;
   }
 
@@ -329,6 +350,9 @@ class RunnerImpl : public Runner {
   Arena arena_;
   Buffer history_, history_lens_;
   ForwardContext context_;
+  std::unique_ptr<Stopwatch> stopwatch_;
+  GraphLimits limits_;  // of run(); fixed after start-up
+  Clock::time_point started_;
   std::unique_ptr<GraphFamily> eager_, extend_, decode_;
   PrefillStatus init_status_ = PrefillStatus::kCaptureUnavailable;
   MeasuredPolicy policy_;

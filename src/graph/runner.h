@@ -28,7 +28,8 @@ struct RunnerConfig {
   int sampled_vocab = 0;     ///< Ids below this may be chosen (the tokenizer's size); 0: all of the head.
   int block_size = 64;
   bool skip_padding = true;
-  bool strict = false;  ///< A start-up degradation is an error (D6).
+  bool time_steps = false;  ///< Fill StepResult::device_us, at the price of two more stream calls a step; for `bench`.
+  bool strict = false;      ///< A start-up degradation is an error (D6).
   GraphPolicy policy = GraphPolicy::kAlways;
   Topology topology;
 };
@@ -68,6 +69,8 @@ class Runner {
   /// Runs the batch eager whatever the graphs could do, in the exact shape of `capacity` tokens (0: the batch's own):
   /// the reference that tests and `bench` compare with.
   virtual StepResult run_eager(const Batch& batch, int capacity = 0) = 0;
+  /// Ids in block tables end before `n_blocks` (until then: all that the views have). Captured graphs stay as they are.
+  virtual void limit_blocks(int n_blocks) = 0;
   /// Largest step the runner can take: tokens and rows, graph or eager.
   virtual int max_tokens() const = 0;
   virtual int max_rows() const = 0;

@@ -47,11 +47,14 @@ Staging::Area Staging::next_area() {
   return {host_[next].as<std::byte>(), layout_};
 }
 
-void Staging::stage_tables(std::int32_t* tables, const Batch& batch) const {
+void Staging::stage_tables(std::int32_t* tables, const Batch& batch) {
   const std::int64_t width = shape_.table_width;
+  int& in_use = rows_in_tables_[static_cast<std::size_t>(1 - *selector_.as<std::int32_t>())];
+  const int n_cleared = std::max(in_use, static_cast<int>(batch.rows.size()));  // tables are long: 128 kB for 256 rows
+  in_use = static_cast<int>(batch.rows.size());
   for (int group = 0; group < shape_.n_groups; ++group) {
     std::int32_t* table = tables + group * shape_.n_slots() * width;
-    std::fill(table, table + shape_.n_slots() * width, 0);
+    std::fill(table, table + n_cleared * width, 0);
     for (std::size_t row = 0; row < batch.rows.size(); ++row) {
       const auto& blocks = batch.rows[row].block_tables[group];
       CHECK(static_cast<std::int64_t>(blocks.size()) <= width);

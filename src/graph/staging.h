@@ -38,7 +38,7 @@ class Staging {
  private:
   struct Area;
   Area next_area();
-  void stage_tables(std::int32_t* tables, const Batch& batch) const;
+  void stage_tables(std::int32_t* tables, const Batch& batch);
   void stage_sampling(const Area& area, const Batch& batch) const;
 
   InputShape shape_;
@@ -46,6 +46,7 @@ class Staging {
   std::vector<std::vector<std::int32_t>> scratch_;
   std::int32_t pad_token_;
   std::array<Buffer, 2> host_;
+  std::array<int, 2> rows_in_tables_{};  // of each area: rows of block tables that are not all zero, sentinel apart
   Buffer selector_, device_area_, derived_, sampled_;
   std::int32_t* history_;
   std::int32_t* history_lens_;

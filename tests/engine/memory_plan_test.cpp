@@ -129,15 +129,15 @@ TEST(ResolveConfig, S04_Boundaries) {
   for (int bad : {0, -5}) refusal([&] { resolve_config({.chunk_size = bad}, model); }, "chunk-size");
 }
 
-TEST(PlanKv, DefaultIsWhatSequencesCanUseUpToAnEighth) {
+TEST(PlanKv, DefaultIsWhatSequencesCanUseUpToTheLimit) {
   const ModelConfig model = model_of(1024);
   const EngineConfig config{.max_seqs = 4};
   const ResolvedConfig r = resolve_config(config, model);
   const KvCacheShape shape = shape_of(model);
-  const KvPlan ample = plan_kv(config, r, shape, 1LL << 40);
+  const KvPlan ample = plan_kv(config, r, shape, 1LL << 40, "all");
   EXPECT_EQ(ample.n_blocks, 4 * 16 + 1 + r.n_scratch_blocks);
   EXPECT_EQ(ample.bytes, ample.n_blocks * shape.bytes_per_block());
-  const KvPlan tight = plan_kv(config, r, shape, 8 * 40 * shape.bytes_per_block());
+  const KvPlan tight = plan_kv(config, r, shape, 40 * shape.bytes_per_block(), "all");
   EXPECT_EQ(tight.n_blocks, 40);
 }
 
@@ -148,13 +148,13 @@ TEST(PlanKv, AtLeastOneWholeSequence) {
   const KvCacheShape shape = shape_of(model);
   const std::int64_t least = (16 + 1 + r.n_scratch_blocks) * shape.bytes_per_block();
   config.kv_cache_bytes = least;
-  EXPECT_EQ(plan_kv(config, r, shape, 0).n_blocks, 16 + 1 + r.n_scratch_blocks);
+  EXPECT_EQ(plan_kv(config, r, shape, 0, "none").n_blocks, 16 + 1 + r.n_scratch_blocks);
   config.kv_cache_bytes = least - 1;
-  const std::string text = refusal([&] { plan_kv(config, r, shape, 0); }, "kv-cache-bytes");
+  const std::string text = refusal([&] { plan_kv(config, r, shape, 0, "none"); }, "kv-cache-bytes");
   EXPECT_NE(text.find(std::to_string(least - 1)), std::string::npos) << text;
   EXPECT_NE(text.find(std::to_string(least)), std::string::npos) << text;
   config.kv_cache_bytes.reset();
-  refusal([&] { plan_kv(config, r, shape, 8 * (least - 1)); }, "max-seq-len");
+  refusal([&] { plan_kv(config, r, shape, least - 1, "all"); }, "max-seq-len");
 }
 
 TEST(HumanBytes, ThreeDigits) {

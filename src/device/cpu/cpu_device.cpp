@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -24,9 +25,32 @@ class CpuGraph : public Graph {
     for (const auto& node : nodes_) node.task();
   }
   int n_nodes() const override { return static_cast<int>(nodes_.size()); }
+  std::int64_t device_bytes() const override { return 0; }
 
  private:
   std::vector<CpuDevice::Node> nodes_;
+};
+
+/// All of it at once: the system commits host memory where it is touched.
+class CpuRegion : public Region {
+ public:
+  explicit CpuRegion(Buffer buffer) : buffer_(std::move(buffer)) {}
+  void* data() const override { return buffer_.data(); }
+  void commit(std::int64_t bytes) override { CHECK(bytes <= buffer_.bytes()); }
+
+ private:
+  Buffer buffer_;
+};
+
+/// Queued work has run when its call returns.
+class CpuStopwatch : public Stopwatch {
+ public:
+  void start() override { start_ = std::chrono::steady_clock::now(); }
+  void stop() override { stop_ = std::chrono::steady_clock::now(); }
+  double elapsed_us() const override { return std::chrono::duration<double, std::micro>(stop_ - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_, stop_;
 };
 
 }  // namespace
@@ -72,14 +96,19 @@ Buffer CpuDevice::allocate(std::int64_t bytes) {
 
 Buffer CpuDevice::allocate_host(std::int64_t bytes) { return allocate(bytes); }
 
-std::int64_t CpuDevice::available_bytes() const {
+std::unique_ptr<Region> CpuDevice::reserve(std::int64_t bytes) { return std::make_unique<CpuRegion>(allocate(bytes)); }
+
+DeviceMemory CpuDevice::memory() const {
+  DeviceMemory memory;
+  memory.total = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  memory.free = static_cast<std::int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   std::ifstream info("/proc/meminfo");
   std::string key;
   std::int64_t kilobytes = 0;
   std::string unit;
   while (info >> key >> kilobytes && std::getline(info, unit))
-    if (key == "MemAvailable:") return kilobytes * 1024;
-  return static_cast<std::int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    if (key == "MemAvailable:") memory.free = kilobytes * 1024;
+  return memory;
 }
 
 void CpuDevice::copy_to_device(void* to, const void* from, std::int64_t bytes) {
@@ -107,5 +136,7 @@ std::unique_ptr<Graph> CpuDevice::capture(const std::function<void()>& work) {
   recording_ = nullptr;
   return std::make_unique<CpuGraph>(std::move(nodes));
 }
+
+std::unique_ptr<Stopwatch> CpuDevice::make_stopwatch() { return std::make_unique<CpuStopwatch>(); }
 
 }  // namespace monograph

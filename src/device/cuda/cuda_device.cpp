@@ -1,24 +1,44 @@
 #include "device/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "base/check.h"
+#include "device/cuda/cuda_region.h"
 
 namespace monograph {
 namespace {
 
 class CudaGraph : public Graph {
  public:
-  CudaGraph(cuda::GraphExec exec, cudaStream_t stream, int n_nodes)
-      : exec_(std::move(exec)), stream_(stream), n_nodes_(n_nodes) {}
+  CudaGraph(cuda::GraphExec exec, cudaStream_t stream, int n_nodes, std::int64_t device_bytes)
+      : exec_(std::move(exec)), stream_(stream), n_nodes_(n_nodes), device_bytes_(device_bytes) {}
   void replay() override { CUDA_CHECK(cudaGraphLaunch(exec_.get(), stream_)); }
   int n_nodes() const override { return n_nodes_; }
+  std::int64_t device_bytes() const override { return device_bytes_; }
 
  private:
   cuda::GraphExec exec_;
   cudaStream_t stream_;
   int n_nodes_;
+  std::int64_t device_bytes_;
+};
+
+class CudaStopwatch : public Stopwatch {
+ public:
+  explicit CudaStopwatch(cudaStream_t stream) : stream_(stream) {}
+  void start() override { CUDA_CHECK(cudaEventRecord(start_.get(), stream_)); }
+  void stop() override { CUDA_CHECK(cudaEventRecord(stop_.get(), stream_)); }
+  double elapsed_us() const override {
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
+    return 1000.0 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  cudaStream_t stream_;
+  cuda::Event start_ = cuda::make_event(cudaEventDefault), stop_ = cuda::make_event(cudaEventDefault);
 };
 
 /// The GPU's properties, or one sentence about why there is none to use.
@@ -44,6 +64,8 @@ cudaDeviceProp usable_gpu(bool allow_untested) {
 }  // namespace
 
 CudaDevice::CudaDevice(bool allow_untested) {
+  // Kernels that are loaded on first use would be loaded inside a capture, and their memory counted as the graph's.
+  static_cast<void>(setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0));
   const cudaDeviceProp properties = usable_gpu(allow_untested);
   capability_ = properties.major * 10 + properties.minor;
   n_multiprocessors_ = properties.multiProcessorCount;
@@ -73,11 +95,11 @@ Buffer CudaDevice::allocate(std::int64_t bytes) {
   if (cudaMalloc(&data, size) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
     throw Error(ErrorCode::kOutOfMemory, "GPU memory: cannot allocate " + std::to_string(bytes) + " bytes, " +
-                                             std::to_string(available_bytes()) + " are free");
+                                             std::to_string(memory().free) + " are free");
   }
   Buffer buffer(data, bytes, [](void* p) { static_cast<void>(cudaFree(p)); });
+  // Whatever touches the buffer later is in the same stream's order.
   CUDA_CHECK(cudaMemsetAsync(data, 0, size, stream_.get()));
-  CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
   return buffer;
 }
 
@@ -93,10 +115,15 @@ Buffer CudaDevice::allocate_host(std::int64_t bytes) {
   return Buffer(data, bytes, [](void* p) { static_cast<void>(cudaFreeHost(p)); });
 }
 
-std::int64_t CudaDevice::available_bytes() const {
+std::unique_ptr<Region> CudaDevice::reserve(std::int64_t bytes) {
+  forbid_while_capturing("allocation");
+  return cuda::reserve_region(bytes, stream_.get());
+}
+
+DeviceMemory CudaDevice::memory() const {
   std::size_t free_bytes = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
-  return static_cast<std::int64_t>(free_bytes);
+  return {static_cast<std::int64_t>(free_bytes), static_cast<std::int64_t>(total), true};
 }
 
 void CudaDevice::copy_to_device(void* to, const void* from, std::int64_t bytes) {
@@ -132,12 +159,16 @@ std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& work) {
   cuda::GraphHandle graph(raw);
   std::size_t n_nodes = 0;
   CUDA_CHECK(cudaGraphGetNodes(graph.get(), nullptr, &n_nodes));
+  const std::int64_t free_before = memory().free;
   cudaGraphExec_t exec = nullptr;
   CUDA_CHECK(cudaGraphInstantiate(&exec, graph.get(), 0));
   cuda::GraphExec owned(exec);
   CUDA_CHECK(cudaGraphUpload(exec, stream_.get()));
   CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
-  return std::make_unique<CudaGraph>(std::move(owned), stream_.get(), static_cast<int>(n_nodes));
+  return std::make_unique<CudaGraph>(std::move(owned), stream_.get(), static_cast<int>(n_nodes),
+                                     free_before - memory().free);
 }
+
+std::unique_ptr<Stopwatch> CudaDevice::make_stopwatch() { return std::make_unique<CudaStopwatch>(stream_.get()); }
 
 }  // namespace monograph

@@ -19,12 +19,14 @@ class CudaDevice : public Device {
   std::string description() const override { return description_; }
   Buffer allocate(std::int64_t bytes) override;
   Buffer allocate_host(std::int64_t bytes) override;
-  std::int64_t available_bytes() const override;
+  std::unique_ptr<Region> reserve(std::int64_t bytes) override;
+  DeviceMemory memory() const override;
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
   void synchronize() override;
   std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
   bool capturing() const override { return capturing_; }
+  std::unique_ptr<Stopwatch> make_stopwatch() override;
 
  private:
   void forbid_while_capturing(const char* what) const;

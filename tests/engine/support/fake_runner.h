@@ -36,6 +36,7 @@ class FakeRunner : public Runner {
   std::vector<float> last_logits(int n_rows) override;
   Eligibility check(const Batch& batch) const override;
   StepResult run_eager(const Batch& batch, int capacity) override;
+  void limit_blocks(int) override {}
   int max_tokens() const override { return config_.chunk_size; }
   int max_rows() const override { return config_.max_rows; }
   std::int64_t fixed_bytes() const override { return 0; }
