@@ -110,6 +110,10 @@ void add_bench_group(Options& options, BenchSettings& b) {
            store(b.repetitions, whole(1, 1000)))
       .add("num-prompts", "N", "requests of bench serve (default 32)", store(b.n_prompts, whole(1, 1 << 20)))
       .add("concurrency", "N", "requests at once of bench serve (default 8)", store(b.concurrency, whole(1, 1024)))
+      .add("bandwidth", "TB/S", "what the device reads, for the floor of bench prefill; bench_limits measures it",
+           store(b.bandwidth_tb_s, number(0, 1000)), false)
+      .add("rate", "TFLOP/S", "its products of matrices in the activations' type, likewise",
+           store(b.rate_tflop_s, number(0, 1e6)), false)
       .add("output", "FORM", "md, csv or json (default md)", store(b.output, output));
 }
 

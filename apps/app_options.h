@@ -40,7 +40,8 @@ struct BenchSettings {
   int repetitions = 5;
   int n_prompts = 32;
   int concurrency = 8;
-  std::string output = "md";  ///< md, csv, json
+  std::string output = "md";                    ///< md, csv, json
+  double bandwidth_tb_s = 0, rate_tflop_s = 0;  ///< Ceilings of the device; 0: no floor is given.
 };
 
 struct PlanSettings {

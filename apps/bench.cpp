@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench_floor.h"
 #include "bench_report.h"
 #include "commands.h"
 #include "console.h"
@@ -27,17 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 double us_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double, std::micro>(b - a).count();
-}
-
-/// Microseconds of each of n runs, after one that warms up.
-std::vector<double> measure(int n, const std::function<void()>& work) {
-  std::vector<double> samples;
-  for (int i = -1; i < n; ++i) {
-    const auto start = Clock::now();
-    work();
-    if (i >= 0) samples.push_back(us_between(start, Clock::now()));
-  }
-  return samples;
 }
 
 /// What every row starts with, named as llama-bench names it where it has the same thing.
@@ -114,65 +104,106 @@ std::map<int, std::vector<double>> library_ttft(const Settings& settings, const 
   return ttft;
 }
 
+/// What the steps of one kind took, each in microseconds: on the device, on the host until everything was queued, and
+/// on the host in all.
+struct StepTimes {
+  std::vector<double> device, launch, total;
+  StepResult last;
+};
+
+template <typename Step>
+StepTimes measure_steps(int n, const Step& step) {
+  StepTimes times;
+  for (int i = -3; i < n; ++i) {
+    const auto start = Clock::now();
+    times.last = step();
+    if (i < 0) continue;  // warms up
+    times.total.push_back(us_between(start, Clock::now()));
+    times.device.push_back(times.last.device_us);
+    times.launch.push_back(times.last.launch_us);
+  }
+  return times;
+}
+
+void add_quantiles(BenchRow& row, const std::string& name, const std::vector<double>& samples) {
+  const Stats s = stats_of(samples);
+  row[name] = s.median;
+  row[name + "_p10"] = s.p10;
+  row[name + "_p99"] = s.p99;
+}
+
+/// graph_us, eager_us: device time of the step's work; host_us, eager_host_us: host time from a built batch to the
+/// launch's return; step_us: the host's whole wait for a replay.
+BenchRow prefill_row(const Settings& settings, Lane& lane, int n, const std::vector<double>& ttft) {
+  const Batch batch = lane.batch(1, n, 0, true);
+  const int repetitions = settings.bench.repetitions;
+  const StepTimes graph = measure_steps(repetitions, [&] { return lane.runner().run(batch); });
+  const StepTimes eager = measure_steps(repetitions, [&] { return lane.runner().run_eager(batch); });
+  BenchRow row = row_head(settings.engine, lane);
+  row["test"] = "pp" + std::to_string(n);
+  row["n_prompt"] = n;
+  row["bucket"] = graph.last.bucket;
+  row["status"] = to_string(graph.last.status);
+  add_quantiles(row, "eager_us", eager.device);
+  add_quantiles(row, "graph_us", graph.device);
+  const Ceilings ceilings{settings.bench.bandwidth_tb_s, settings.bench.rate_tflop_s};
+  if (ceilings.known()) {
+    row["floor_us"] = floor_us(lane.files().config(), n, ceilings);
+    row["percent_of_floor"] = 100 * floor_us(lane.files().config(), n, ceilings) / stats_of(graph.device).median;
+  }
+  add_quantiles(row, "host_us", graph.launch);
+  add_quantiles(row, "eager_host_us", eager.launch);
+  add_quantiles(row, "step_us", graph.total);
+  add_quantiles(row, "library_ttft_us", ttft);
+  const Stats total = stats_of(graph.total);
+  row["avg_ts"] = n * 1e6 / total.mean;
+  row["stddev_ts"] = n * 1e6 / total.mean * (total.stddev / total.mean);
+  row["samples_us"] = graph.total;
+  return row;
+}
+
 std::vector<BenchRow> bench_prefill(const Settings& settings) {
   std::vector<int> lengths;
   {
-    const auto files = open_model(settings.engine.model);
+    const auto files = open_files(settings.engine);
     const int context = settings.engine.max_seq_len.value_or(std::min(files->config().max_position, 8192));
     lengths = prompt_lengths(settings, std::min(context - 1, settings.engine.chunk_size.value_or(2048)));
   }
   const auto ttft = library_ttft(settings, lengths);
   Lane lane(settings.engine, 1, quiet_log(settings));
   std::vector<BenchRow> rows;
-  for (int n : lengths) {
-    const Batch batch = lane.batch(1, n, 0, true);
-    StepResult last;
-    const auto replays = measure(settings.bench.repetitions, [&] { last = lane.runner().run(batch); });
-    const auto eager = measure(settings.bench.repetitions, [&] { lane.runner().run_eager(batch); });
-    const Stats graph = stats_of(replays);
-    BenchRow row = row_head(settings.engine, lane);
-    row["test"] = "pp" + std::to_string(n);
-    row["n_prompt"] = n;
-    row["bucket"] = last.bucket;
-    row["status"] = to_string(last.status);
-    row["eager_us"] = stats_of(eager).median;
-    row["graph_us"] = graph.median;
-    row["ttft_us"] = stats_of(ttft.at(n)).median;
-    row["host_us"] = stats_of(ttft.at(n)).median - graph.median;  // queue, scheduling, channel: TTFT beyond the forward
-    row["avg_ts"] = n * 1e6 / graph.mean;
-    row["stddev_ts"] = n * 1e6 / graph.mean * (graph.stddev / graph.mean);
-    row["samples_us"] = replays;
-    rows.push_back(std::move(row));
-  }
+  for (int n : lengths) rows.push_back(prefill_row(settings, lane, n, ttft.at(n)));
   return rows;
 }
 
 std::vector<BenchRow> bench_decode(const Settings& settings) {
-  constexpr int kContext = 128;
+  const int wanted_context = settings.bench.prompt_lengths.empty() ? 128 : settings.bench.prompt_lengths[0];
   const int most = *std::max_element(settings.bench.batch_sizes.begin(), settings.bench.batch_sizes.end());
   if (most > settings.engine.max_seqs)
     throw Error(ErrorCode::kInvalidArgument, "--batch-sizes: " + std::to_string(most) + " is above --max-seqs " +
                                                  std::to_string(settings.engine.max_seqs));
   Lane lane(settings.engine, most, quiet_log(settings));
-  const int context = std::min(kContext, lane.max_seq_len() - 1);
+  const int context = std::min(wanted_context, lane.max_seq_len() - 1);
   std::vector<BenchRow> rows;
   for (int n : settings.bench.batch_sizes) {
     const Batch batch = lane.batch(n, 1, context, false);
     const int steps = settings.bench.repetitions * 8;  // a step is short
-    StepResult last;
-    const auto replays = measure(steps, [&] { last = lane.runner().run(batch); });
-    const auto eager = measure(steps, [&] { lane.runner().run_eager(batch); });
-    const Stats graph = stats_of(replays);
+    const StepTimes replays = measure_steps(steps, [&] { return lane.runner().run(batch); });
+    const StepTimes eager = measure_steps(steps, [&] { return lane.runner().run_eager(batch); });
+    const StepResult& last = replays.last;
+    const Stats total = stats_of(replays.total);
     BenchRow row = row_head(settings.engine, lane);
     row["test"] = "tg1 x " + std::to_string(n) + " @ d" + std::to_string(context);
     row["n_seqs"] = n;
     row["bucket"] = last.bucket;
     row["replayed"] = last.replayed;
-    row["eager_us"] = stats_of(eager).median;
-    row["graph_us"] = graph.median;
-    row["avg_ts"] = n * 1e6 / graph.mean;
-    row["stddev_ts"] = n * 1e6 / graph.mean * (graph.stddev / graph.mean);
-    row["samples_us"] = replays;
+    add_quantiles(row, "eager_us", eager.device);
+    add_quantiles(row, "graph_us", replays.device);
+    add_quantiles(row, "host_us", replays.launch);
+    add_quantiles(row, "step_us", replays.total);
+    row["avg_ts"] = n * 1e6 / total.mean;
+    row["stddev_ts"] = n * 1e6 / total.mean * (total.stddev / total.mean);
+    row["samples_us"] = replays.total;
     rows.push_back(std::move(row));
   }
   return rows;

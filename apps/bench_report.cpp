@@ -88,6 +88,7 @@ Stats stats_of(std::vector<double> samples) {
   for (double sample : samples) s.stddev += (sample - s.mean) * (sample - s.mean);
   s.stddev = samples.size() > 1 ? std::sqrt(s.stddev / (n - 1)) : 0;
   s.median = percentile(samples, 50);
+  s.p10 = percentile(samples, 10);
   s.p90 = percentile(samples, 90);
   s.p99 = percentile(samples, 99);
   return s;

@@ -14,7 +14,7 @@ using BenchRow = nlohmann::ordered_json;
 std::string report(const std::vector<BenchRow>& rows, const std::string& form);
 
 struct Stats {
-  double mean = 0, stddev = 0, median = 0, p90 = 0, p99 = 0;
+  double mean = 0, stddev = 0, median = 0, p10 = 0, p90 = 0, p99 = 0;
 };
 Stats stats_of(std::vector<double> samples);
 /// Value at or below which `percent` of the samples lie (nearest rank).

@@ -98,7 +98,7 @@ void show_generation(const GenerationDefaults& g) {
 }
 
 int show_model(const Settings& settings) {
-  const auto files = open_model(settings.engine.model);
+  const auto files = open_files(settings.engine);
   line("model", files->config().name);
   line("file", std::to_string(files->file_bytes()) + " bytes, " + files->summary());
   show_config(files->config());

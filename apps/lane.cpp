@@ -33,6 +33,7 @@ RunnerConfig make_runner_config(const EngineConfig& c, const ModelConfig& model)
   r.skip_padding = c.skip_padding;
   r.strict = c.strict_cuda_graph;
   r.policy = c.prefill_graph_policy;
+  r.time_steps = true;
   const auto& prefill = c.prefill_capture_buckets;
   const auto& decode = c.decode_capture_buckets;
   r.prefill_buckets = prefill.empty() ? default_ladder(c.chunk_size.value_or(kDefaultChunk), r.max_seq_len)
@@ -44,28 +45,32 @@ RunnerConfig make_runner_config(const EngineConfig& c, const ModelConfig& model)
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-KvCacheShape cache_shape(const ModelConfig& model, const BackendOptions& backend, int block_size) {
+KvCacheShape cache_shape(const ModelConfig& model, const Ops& ops, int block_size) {
   KvCacheShape shape;
   shape.n_layers = model.n_layers;
   shape.n_kv_heads = model.n_kv_heads;
   shape.head_dim = model.head_dim;
   shape.block_size = block_size;
-  shape.dtype = backend.activation_dtype;
+  shape.dtype = ops.activation_dtype();
   return shape;
 }
 
 }  // namespace
 
+std::unique_ptr<ModelFiles> open_files(const EngineConfig& config) {
+  return config.load_format == "dummy" ? open_dummy_model(config.model) : open_model(config.model);
+}
+
 Lane::Lane(const EngineConfig& config, int n_sequences, const Log& log)
-    : files_(open_model(config.model)),
+    : files_(open_files(config)),
       backend_(make_backend(backend_options(config), log)),
       runner_config_(make_runner_config(config, files_->config())) {
   const RunnerConfig& r = runner_config_;
   model_ = load_model(*files_, backend_, r.max_seq_len, {});
   const int n_scratch = ceil_div(std::max(r.prefill_buckets.back(), r.decode_buckets.back()), r.block_size);
   const int n_blocks = 1 + n_sequences * ceil_div(r.max_seq_len, r.block_size) + n_scratch;
-  cache_ = std::make_unique<KvCache>(*backend_.device,
-                                     cache_shape(files_->config(), backend_options(config), r.block_size), n_blocks);
+  cache_ =
+      std::make_unique<KvCache>(*backend_.device, cache_shape(files_->config(), *backend_.ops, r.block_size), n_blocks);
   std::vector<std::int32_t> scratch(static_cast<std::size_t>(n_scratch));
   std::iota(scratch.begin(), scratch.end(), n_blocks - n_scratch);
   runner_ = make_runner(r, *model_, backend_, cache_->layers(), {scratch}, log);

@@ -13,9 +13,13 @@
 
 namespace monograph::app {
 
+/// The model that --model and --load-format name.
+std::unique_ptr<ModelFiles> open_files(const EngineConfig& config);
+
 class Lane {
  public:
-  /// Ladders as the engine would choose them from `config`; a cache of `n_sequences` full sequences.
+  /// Ladders as the engine would choose them from `config`; a cache of `n_sequences` full sequences. Steps are timed by
+  /// the device too.
   Lane(const EngineConfig& config, int n_sequences, const Log& log);
 
   Runner& runner() { return *runner_; }

@@ -125,7 +125,7 @@ def judge(kind, model, test, decode, samples, commands, reports):
             "ratio_counts": reference is None or theirs >= REACHED * reference, "samples": samples,
             "commands": {k: " ".join(shown(part) for part in v) for k, v in commands.items()},
             "llama_build": reports["llama.cpp"].get("build_commit"), "monograph_replayed": replayed(reports["monograph"]),
-            "monograph_ttft_us": reports["monograph"].get("ttft_us")}
+            "monograph_ttft_us": reports["monograph"].get("library_ttft_us")}
 
 
 def replayed(report):
