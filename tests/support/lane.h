@@ -28,6 +28,7 @@ inline std::vector<std::string> devices() {
 
 struct LaneOptions {
   ModelConfig model = tiny_config();
+  std::shared_ptr<const ModelFiles> files;  // instead of a tiny model of `model`
   std::string device = "cpu";
   DType activation_dtype = DType::kF32;
   int threads = 1;
@@ -57,7 +58,9 @@ struct TestSequence {
 
 class Lane {
  public:
-  explicit Lane(LaneOptions options = {}) : options_(std::move(options)), files_(options_.model) {
+  explicit Lane(LaneOptions options = {}) : options_(std::move(options)) {
+    if (!options_.files) options_.files = std::make_shared<TinyFiles>(options_.model);
+    options_.model = options_.files->config();
     BackendOptions backend;
     if (options_.device == "cuda") options_.activation_dtype = DType::kBF16;
     backend.device = options_.device;
@@ -68,7 +71,7 @@ class Lane {
     if (options_.capabilities) backend_.capabilities = *options_.capabilities;
     RunnerConfig& runner = options_.runner;
     runner.block_size = options_.block_size;
-    model_ = load_model(files_, backend_, runner.max_seq_len, {});
+    model_ = load_model(*options_.files, backend_, runner.max_seq_len, {});
     KvCacheShape shape;
     shape.n_layers = options_.model.n_layers;
     shape.n_kv_heads = options_.model.n_kv_heads;
@@ -159,7 +162,6 @@ class Lane {
   }
 
   LaneOptions options_;
-  TinyFiles files_;
   Backend backend_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<KvCache> cache_;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -51,10 +52,16 @@ class TinyFiles : public ModelFiles {
   std::int64_t file_bytes() const override { return 1 << 20; }
   std::string summary() const override { return "tiny"; }
 
+  /// A prompt with this token turns every activation of its rows into NaN.
+  void poison(int token) { poison_ = token; }
+
   HostTensor tensor(ModelTensor which) const override {
     switch (which) {
-      case ModelTensor::kEmbedding:
-        return make("embedding", {config_.vocab_size, config_.model_dim}, 0.5f);
+      case ModelTensor::kEmbedding: {
+        const HostTensor made = make("embedding", {config_.vocab_size, config_.model_dim}, 0.5f);
+        if (poison_) std::fill_n(values_["embedding"].begin() + *poison_ * config_.model_dim, config_.model_dim, NAN);
+        return made;
+      }
       case ModelTensor::kFinalNorm:
         return make("final_norm", {config_.model_dim}, 0.2f, 1.0f);
       case ModelTensor::kHead:
@@ -110,6 +117,7 @@ class TinyFiles : public ModelFiles {
 
   ModelConfig config_;
   unsigned seed_;
+  std::optional<int> poison_;
   TokenizerFiles tokenizer_;
   GenerationDefaults generation_;
   mutable std::map<std::string, std::vector<float>> values_;
