@@ -7,7 +7,8 @@
 
 namespace monograph {
 
-CudaOps::CudaOps(CudaDevice& device) : device_(device), stream_(device.stream()) {}
+CudaOps::CudaOps(CudaDevice& device)
+    : device_(device), stream_(device.stream()), choice_(device.allocate(sizeof(cuda::FetchChoice))) {}
 
 void CudaOps::reserve(const WorkspaceShape& shape) {
   shape_ = shape;

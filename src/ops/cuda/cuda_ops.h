@@ -48,6 +48,7 @@ class CudaOps : public Ops {
   CudaDevice& device_;
   cudaStream_t stream_;
   std::unique_ptr<cuda::WeightPacker> packer_;  // while weights are loaded
+  Buffer choice_;                               // FetchChoice
   Buffer normed_;                               // bf16 [max tokens, E]
   Buffer qkv_;                                  // float32 [max tokens, (H + 2K) D]
   Buffer work_;                                 // int32: attention work list

@@ -17,37 +17,43 @@ struct FetchRanges {
   std::int64_t position_bytes, id_bytes;
 };
 
-__device__ void copy_range(char* to, const char* from, std::int64_t offset, std::int64_t bytes, int first, int stride) {
+__device__ void copy_range(char* to, const char* from, std::int64_t offset, std::int64_t bytes) {
   const std::int64_t n = (bytes + 15) / 16;
   auto* out = reinterpret_cast<int4*>(to + offset);
   const auto* in = reinterpret_cast<const int4*>(from + offset);
-  for (std::int64_t i = first; i < n; i += stride) out[i] = in[i];
+  for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+    out[i] = in[i];
 }
 
-// All CTAs stride over the staged bytes: host reads are latency, so as many as possible are in flight at once. But no
-// two threads read the same word: a read of host memory is a trip over the bus for each warp (0.35 us apiece on an
-// H200, where the selector and two counts read by every warp took 260 us).
-__global__ void fetch_kernel(char* to, const char* first, const char* second, const std::int32_t* selector,
+// One warp asks the host what there is to fetch, all of it in one trip over the bus. Nobody else does: reads of one
+// word of host memory by many warps are served one by one (an H200: about 0.35 us for each warp, 1 us for each
+// multiprocessor).
+__global__ void choose_kernel(cuda::FetchChoice* choice, const char* first, const char* second,
+                              const std::int32_t* selector, FetchRanges r) {
+  let_successor_start();
+  wait_for_predecessor();
+  const char* const words[5] = {reinterpret_cast<const char*>(selector), first + r.n_bias, second + r.n_bias,
+                                first + r.n_banned, second + r.n_banned};
+  const int lane = static_cast<int>(threadIdx.x);
+  const std::int32_t word = lane < 5 ? *reinterpret_cast<const volatile std::int32_t*>(words[lane]) : 0;
+  const std::int32_t area = __shfl_sync(~0u, word, 0);
+  const std::int32_t n_bias = __shfl_sync(~0u, word, 1 + area), n_banned = __shfl_sync(~0u, word, 3 + area);
+  if (lane == 0) *choice = {area, n_bias, n_banned};
+}
+
+// CTAs stride over the staged bytes: host reads are latency, so as many as possible are in flight at once.
+__global__ void fetch_kernel(char* to, const char* first, const char* second, const cuda::FetchChoice* choice,
                              FetchRanges r) {
   let_successor_start();
   wait_for_predecessor();
-  __shared__ const char* from;
-  __shared__ std::int32_t counts[2];
-  if (threadIdx.x == 0) from = *static_cast<const volatile std::int32_t*>(selector) == 0 ? first : second;
-  __syncthreads();
-  const int stride = static_cast<int>(gridDim.x * blockDim.x),
-            at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  copy_range(to, from, 0, r.fixed_bytes, at, stride);
-  copy_range(to, from, r.input_ids, r.id_bytes, at, stride);
-  copy_range(to, from, r.position_ids, r.position_bytes, at, stride);
-  // The rest is rare and short: the last CTA alone asks for it.
-  if (blockIdx.x + 1 < gridDim.x) return;
-  if (threadIdx.x == 0) counts[0] = *reinterpret_cast<const volatile std::int32_t*>(from + r.n_bias);
-  if (threadIdx.x == 32) counts[1] = *reinterpret_cast<const volatile std::int32_t*>(from + r.n_banned);
-  __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x), width = static_cast<int>(blockDim.x);
-  copy_range(to, from, r.bias, counts[0] * static_cast<std::int64_t>(sizeof(BiasEntry)), lane, width);
-  copy_range(to, from, r.banned, counts[1] * 4LL, lane, width);
+  const auto [area, n_bias, n_banned] = *choice;
+  const char* from = area == 0 ? first : second;
+  copy_range(to, from, 0, r.fixed_bytes);
+  copy_range(to, from, r.input_ids, r.id_bytes);
+  copy_range(to, from, r.position_ids, r.position_bytes);
+  copy_range(to, from, r.bias, n_bias * static_cast<std::int64_t>(sizeof(BiasEntry)));
+  copy_range(to, from, r.banned, n_banned * 4LL);
 }
 
 constexpr int kMaxSlots = kMaxDeriveSlots;
@@ -182,8 +188,11 @@ void CudaOps::fetch_inputs(void* to, const void* const from[2], const std::int32
   r.input_ids = layout.input_ids;
   r.position_bytes = 4LL * capacity * shape.position_factor;
   r.id_bytes = 4LL * capacity;
-  launch(stream_, 32, 256, 0, fetch_kernel, static_cast<char*>(to), static_cast<const char*>(from[0]),
-         static_cast<const char*>(from[1]), selector, r);
+  const auto* first = static_cast<const char*>(from[0]);
+  const auto* second = static_cast<const char*>(from[1]);
+  auto* choice = choice_.as<cuda::FetchChoice>();
+  launch(stream_, 1, 32, 0, choose_kernel, choice, first, second, selector, r);
+  launch(stream_, 32, 256, 0, fetch_kernel, static_cast<char*>(to), first, second, choice, r);
 }
 
 void CudaOps::derive_inputs(const StepInputs& in) {

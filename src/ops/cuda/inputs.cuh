@@ -1,4 +1,4 @@
-// The attention work list that derive_inputs makes and attend walks.
+// What the first nodes leave for those behind them: the choice of what to fetch, the attention work list.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -10,6 +10,11 @@ inline constexpr int kDeriveThreads = 512;
 inline constexpr int kMaxDeriveSlots = 1025;  // SPEC A.7: Bmax <= 1024
 
 namespace cuda {
+
+/// Which host area a step was staged into, and how much of its optional parts there is.
+struct FetchChoice {
+  std::int32_t area, n_bias, n_banned;
+};
 
 /// All that a CTA has to know of its tile, in one 32-byte load.
 struct alignas(16) AttentionItem {
