@@ -89,19 +89,61 @@ std::vector<int> prompt_lengths(const Settings& settings, int most) {
   return lengths;
 }
 
-/// Library first, lane afterwards, so that the model is held once.
-std::map<int, std::vector<double>> library_ttft(const Settings& settings, const std::vector<int>& lengths) {
+/// The server of `serve` on a free port of this machine.
+class LocalServer {
+ public:
+  LocalServer(Engine& engine, const Log& log) : server_(config(), log) {
+    server_.start();
+    server_.set_engine(&engine);
+  }
+  ~LocalServer() {
+    server_.request_stop(std::chrono::milliseconds(0));
+    server_.wait();
+  }
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+  int port() const { return server_.port(); }
+
+ private:
+  static server::ServerConfig config() {
+    server::ServerConfig config;
+    config.port = 0;
+    return config;
+  }
+  server::Server server_;
+};
+
+/// Times to the first and only token of prompts of one length, by the way they came in.
+struct FirstTokens {
+  std::vector<double> library_us, http_us;
+};
+
+double http_ttft_us(LoadClient& client, const std::vector<TokenId>& prompt) {
+  const Timing timing = client.complete(prompt, 1);
+  if (timing.failed)
+    throw Error(ErrorCode::kInternal, "a request of " + std::to_string(prompt.size()) + " tokens failed over HTTP");
+  return timing.ttft_us;
+}
+
+/// Engine first, lane afterwards, so that the model is held once.
+std::map<int, FirstTokens> first_tokens(const Settings& settings, const std::vector<int>& lengths) {
   const auto engine = load_engine(settings.engine, settings);
-  std::map<int, std::vector<double>> ttft;
-  for (int n : lengths) {
-    const auto prompt = random_prompt(n, engine->info().vocab_size, 1);
-    for (int i = -1; i < settings.bench.repetitions; ++i) {
-      const double us = library_ttft_us(*engine, prompt);
-      if (i >= 0) ttft[n].push_back(us);
+  std::map<int, FirstTokens> times;
+  {
+    const LocalServer server(*engine, quiet_log(settings));
+    LoadClient client(server.port());
+    for (int n : lengths) {
+      const auto prompt = random_prompt(n, engine->info().vocab_size, 1);
+      for (int i = -1; i < settings.bench.repetitions; ++i) {
+        const double library = library_ttft_us(*engine, prompt), http = http_ttft_us(client, prompt);
+        if (i < 0) continue;
+        times[n].library_us.push_back(library);
+        times[n].http_us.push_back(http);
+      }
     }
   }
   engine->stop(std::chrono::milliseconds(0));
-  return ttft;
+  return times;
 }
 
 /// What the steps of one kind took, each in microseconds: on the device, on the host until everything was queued, and
@@ -134,7 +176,7 @@ void add_quantiles(BenchRow& row, const std::string& name, const std::vector<dou
 
 /// graph_us, eager_us: device time of the step's work; host_us, eager_host_us: host time from a built batch to the
 /// launch's return; step_us: the host's whole wait for a replay.
-BenchRow prefill_row(const Settings& settings, Lane& lane, int n, const std::vector<double>& ttft) {
+BenchRow prefill_row(const Settings& settings, Lane& lane, int n, const FirstTokens& first) {
   const Batch batch = lane.batch(1, n, 0, true);
   const int repetitions = settings.bench.repetitions;
   const StepTimes graph = measure_steps(repetitions, [&] { return lane.runner().run(batch); });
@@ -154,7 +196,8 @@ BenchRow prefill_row(const Settings& settings, Lane& lane, int n, const std::vec
   add_quantiles(row, "host_us", graph.launch);
   add_quantiles(row, "eager_host_us", eager.launch);
   add_quantiles(row, "step_us", graph.total);
-  add_quantiles(row, "library_ttft_us", ttft);
+  add_quantiles(row, "library_ttft_us", first.library_us);
+  add_quantiles(row, "http_ttft_us", first.http_us);
   const Stats total = stats_of(graph.total);
   row["avg_ts"] = n * 1e6 / total.mean;
   row["stddev_ts"] = n * 1e6 / total.mean * (total.stddev / total.mean);
@@ -169,10 +212,10 @@ std::vector<BenchRow> bench_prefill(const Settings& settings) {
     const int context = settings.engine.max_seq_len.value_or(std::min(files->config().max_position, 8192));
     lengths = prompt_lengths(settings, std::min(context - 1, settings.engine.chunk_size.value_or(2048)));
   }
-  const auto ttft = library_ttft(settings, lengths);
+  const auto first = first_tokens(settings, lengths);
   Lane lane(settings.engine, 1, quiet_log(settings));
   std::vector<BenchRow> rows;
-  for (int n : lengths) rows.push_back(prefill_row(settings, lane, n, ttft.at(n)));
+  for (int n : lengths) rows.push_back(prefill_row(settings, lane, n, first.at(n)));
   return rows;
 }
 
@@ -216,30 +259,6 @@ void add_latency(BenchRow& row, const std::string& name, const std::vector<doubl
   row["median_" + name + "_ms"] = s.median / 1000;
   row["p99_" + name + "_ms"] = s.p99 / 1000;
 }
-
-/// The server of `serve` on a free port of this machine.
-class LocalServer {
- public:
-  LocalServer(Engine& engine, const Log& log) : server_(config(), log) {
-    server_.start();
-    server_.set_engine(&engine);
-  }
-  ~LocalServer() {
-    server_.request_stop(std::chrono::milliseconds(0));
-    server_.wait();
-  }
-  LocalServer(const LocalServer&) = delete;
-  LocalServer& operator=(const LocalServer&) = delete;
-  int port() const { return server_.port(); }
-
- private:
-  static server::ServerConfig config() {
-    server::ServerConfig config;
-    config.port = 0;
-    return config;
-  }
-  server::Server server_;
-};
 
 /// Sends each prompt once; as many clients as may run at once, each with a connection of its own.
 std::vector<Timing> time_prompts(int port, const std::vector<std::vector<TokenId>>& prompts, const BenchSettings& b) {

@@ -52,7 +52,8 @@ const std::array<Command, 5>& commands() {
        {kBenchGroup, kModelGroup, kLimitsGroup, kGraphGroup, kSettingsGroup},
        {"prefill", "decode", "serve", "startup"},
        "usage: monograph bench --model FILE prefill|decode|serve|startup [options]\n\n"
-       "  prefill   per prompt length: bucket, eager and graph time of the forward, time to first token\n"
+       "  prefill   per prompt length: bucket, eager and graph time on the device, host time, floor, time to first "
+       "token\n"
        "  decode    per batch size: eager and graph time of a step, tokens per second\n"
        "  serve     many requests at once through the library, without HTTP\n"
        "  startup   from nothing to the first token\n"},
