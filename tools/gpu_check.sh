@@ -1,28 +1,82 @@
 #!/bin/sh
-# Everything that needs a Hopper GPU, for anyone who has one: builds the CUDA preset, runs the lane's tests on the GPU, the
-# sanitizer over them, and the benchmarks. Results go to bench/results/NAME (default h200).   tools/gpu_check.sh [NAME]
-set -eu
+# Everything that needs a Hopper GPU, for anyone who has one: builds the CUDA preset, runs the tests on the GPU, the
+# sanitizer over some of them, and the benchmarks. Each stage is bounded in time and says how it ended; the script fails
+# if one did not pass. Results go to bench/results/NAME (default h200).   tools/gpu_check.sh [NAME]
+#
+# BUILD=folder uses programs that are built already. ONLY="limits cuda_test" runs these stages alone. MONOGRAPH_TEST_MODEL=file adds a real model to the fidelity test.
+set -u
 cd "$(dirname "$0")/.."
 results=bench/results/${1:-h200}
+build=${BUILD:-build/cuda}
+configs=bench/configs
+failed=0
 mkdir -p "$results"
+rm -f "$results"/*.log
 
-cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING
-cmake --build --preset cuda -j "$(nproc)" --target graph_test lane_bench monograph
-tests="build/cuda/tests/graph_test --gtest_filter=*cuda*"
+# stage SECONDS NAME COMMAND...: its output is the stage's file; one line of verdict for check.txt.
+stage() {
+  limit=$1 name=$2
+  shift 2
+  case " ${ONLY:-$name} " in *" $name "*) ;; *) return ;; esac
+  started=$(date +%s)
+  timeout -k 5 "$limit" "$@" >"$results/$name.log" 2>&1
+  code=$?
+  case $code in
+    0) verdict=passed ;;
+    124 | 137) verdict="stopped after $limit s, not finished" ;;
+    *) verdict="failed, exit code $code" ;;
+  esac
+  [ $code -eq 0 ] || failed=1
+  echo "$name: $verdict, $(($(date +%s) - started)) s: $*" | tee -a "$results/check.txt"
+}
+
+# What a stage's file says in the lines that match.
+quote() {
+  [ -f "$results/$1.log" ] || return
+  grep -E "$2" "$results/$1.log" | cut -c1-300 | sed 's/^/    /' | tee -a "$results/check.txt"
+}
 
 {
   echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
   nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader
-  nvcc --version | tail -1
-  echo "== $tests"
-  $tests 2>&1 | tail -n 40
-  for tool in memcheck racecheck; do
-    echo "== compute-sanitizer --tool $tool $tests"
-    # A host may refuse the tool; then its message stands here instead of a verdict.
-    compute-sanitizer --tool "$tool" $tests 2>&1 | tail -n 4 || echo "not run: $tool ended with an error"
-  done
 } | tee "$results/check.txt"
 
-for shape in qwen3-0.6b qwen3-8b; do
-  build/cuda/lane_bench cuda "$shape" 50 1,16,64,128,256,512,1024,2048,4096,8192 "$results/prefill-$shape.json"
-done | tee "$results/prefill.md"
+if [ -z "${BUILD:-}" ]; then
+  cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
+  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test bench_limits monograph || exit 1
+fi
+
+stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'
+quote graph_test '^\[  (PASSED|FAILED)'
+stage 240 cuda_test "$build/tests/cuda_test"
+quote cuda_test '^\[  (PASSED|FAILED)|positions equal|settings over'
+
+# One small model and one pass over prefill, decode and sampling: the tools slow kernels down by hundreds of times. A host
+# may refuse them; then their message stands in the file and the stage has failed.
+for tool in memcheck racecheck; do
+  stage 150 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/graph_test" \
+    --gtest_filter='*ASharedPrefix*cuda*:*ChunksPacking*cuda*'
+  quote "$tool" 'SUMMARY|PASSED|FAILED|not supported|Error:'
+done
+
+stage 60 limits "$build/bench_limits" "$results/limits.json" "${CUBLASLT:-libcublasLt.so.13}"
+# The floors stand on the figures that the results are compared by, so that one GPU's day does not move the marks.
+for model in Qwen3-0.6B Qwen3-8B; do
+  bench="$build/monograph bench prefill --model $configs/$model --load-format dummy --device cuda --repetitions 50
+    --prompt-lengths 1,16,64,128,256,512,1024,2048,4096,8192 --max-seq-len 8256 --chunk-size 8192
+    --bandwidth ${BANDWIDTH:-4.55} --rate ${RATE:-790} --output json"
+  # shellcheck disable=SC2086  # words, not one argument
+  stage 120 "prefill-$model" $bench
+  if [ -f "$results/prefill-$model.log" ]; then
+    python3 tools/prefill_result.py "$results/prefill-$model.log" "$results/limits.json" "$(echo $bench)" \
+      "$results/prefill-$model.json" && rm "$results/prefill-$model.log" &&
+      python3 tools/plot_bench.py "$results/prefill-$model.json" "$results/prefill-$model.svg" || failed=1
+  fi
+  stage 60 "decode-$model" "$build/monograph" bench decode --model "$configs/$model" --load-format dummy --device cuda \
+    --prompt-lengths 512 --batch-sizes 1,8,64 --repetitions 10
+  stage 60 "startup-$model" "$build/monograph" bench startup --model "$configs/$model" --load-format dummy --device cuda \
+    --repetitions 2 --log-level info
+done
+stage 120 pytorch python3 tools/compare_pytorch.py "$build/monograph" "$configs/Qwen3-0.6B" 1,16,64,128,512,2048 \
+  "$results/pytorch-Qwen3-0.6B.json"
+exit $failed
