@@ -56,7 +56,69 @@ __global__ void fetch_kernel(char* to, const char* first, const char* second, co
   copy_range(to, from, r.banned, n_banned * 4LL);
 }
 
-constexpr int kMaxSlots = kMaxDeriveSlots;
+constexpr int kMaxSlots = kMaxDeriveSlots, kCostClasses = 128;
+
+/// The slot with begins[slot] <= i < begins[slot + 1]. Empty slots share their start with the next one; the last of
+/// them is the owner.
+__device__ int owner(const std::int32_t* begins, int n_slots, int i) {
+  int low = 0, high = n_slots;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (begins[middle] <= i)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/// Writes the attention work list, items with many keys first, so that short ones fill the end of a kernel. One CTA;
+/// `cu` and `tiles` are running sums of tokens and tiles over slots.
+__device__ void list_items(const StepInputs& in, const cuda::AttentionWork& work, const std::int32_t* cu,
+                           const std::int32_t* tiles) {
+  __shared__ std::int32_t begins[kCostClasses];
+  const int n_slots = in.shape.n_slots(), n_items = tiles[n_slots], thread = threadIdx.x;
+  const auto make = [&](int i) {
+    const int slot = owner(tiles, n_slots, i);
+    return cuda::AttentionItem{
+        slot, tiles[slot + 1] - 1 - i, cu[slot], cu[slot + 1] - cu[slot], in.prefix_lengths[slot], {}, {}};
+  };
+  // Keys in 64s, in classes an eighth apart; class 0 has most.
+  const auto cost_class = [&](const cuda::AttentionItem& item) {
+    const int last = min((item.tile + 1) * work.tile_rows, item.length * work.heads_per_kv) - 1;
+    const int cost = (item.prefix + last / work.heads_per_kv) / 64 + 1, log = 31 - __clz(cost);
+    return max(0, kCostClasses - 1 - (8 * log + (log >= 3 ? cost >> (log - 3) : cost << (3 - log)) - 8));
+  };
+  for (int i = thread; i < kCostClasses; i += kDeriveThreads) begins[i] = 0;
+  __syncthreads();
+  for (int i = thread; i < n_items; i += kDeriveThreads) atomicAdd(&begins[cost_class(make(i))], 1);
+  __syncthreads();
+  if (thread < 32) {
+    int sum = 0;
+    for (int c = 0; c < kCostClasses; c += 32) {
+      const int count = begins[c + thread];
+      int inclusive = count;
+      for (int d = 1; d < 32; d *= 2) {
+        const int other = __shfl_up_sync(~0u, inclusive, d);
+        if (thread >= d) inclusive += other;
+      }
+      begins[c + thread] = sum + inclusive - count;
+      sum += __shfl_sync(~0u, inclusive, 31);
+    }
+  }
+  __syncthreads();
+  for (int i = thread; i < n_items; i += kDeriveThreads) {
+    cuda::AttentionItem item = make(i);
+    const std::int32_t* table = in.table(0) + static_cast<std::int64_t>(item.slot) * in.shape.table_width;
+    for (int b = 0; b < 8; ++b) item.blocks[b] = b < in.shape.table_width ? table[b] : 0;
+    work.items[atomicAdd(&begins[cost_class(item)], 1)] = item;
+  }
+  if (thread == 0) {
+    *work.n_items = n_items;
+    *work.n_taken = 0;
+    *work.n_done = 0;
+  }
+}
 
 // Every CTA derives the running sums for itself (at most 1,025 slots) and then handles its own share of the tokens; CTA
 // 0 also writes the per-slot arrays and the attention work list.
@@ -125,25 +187,12 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
         in.sample_rows[i] = i < n_real ? cu[i + 1] - 1 : -1;
         if (i < n_real) in.history_lens[in.sampling[i].history_row] = cu_kv[i + 1] - cu_kv[i];
       }
-      // Within a slot the tiles with the most keys come first.
-      const int n_tiles = tiles[i + 1] - tiles[i];
-      for (int tile = 0; tile < n_tiles; ++tile)
-        work.items[tiles[i] + tile] = {i, n_tiles - 1 - tile, cu[i], cu[i + 1] - cu[i], in.prefix_lengths[i], {}};
     }
-    if (thread == 0) *work.n_items = tiles[n_slots];
+    list_items(in, work, cu, tiles);
   }
 
   for (int t = blockIdx.x * kDeriveThreads + thread; t < in.capacity; t += gridDim.x * kDeriveThreads) {
-    int low = 0, high = n_slots;  // the slot with cu[slot] <= t < cu[slot + 1]
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (cu[middle] <= t)
-        low = middle;
-      else
-        high = middle;
-    }
-    // Empty slots share their start with the next one; the last of them is the owner.
-    const int slot = low;
+    const int slot = owner(cu, n_slots, t);
     const std::int32_t position = t - cu[slot] + in.prefix_lengths[slot];
     in.padding_offset[t] = slot * in.capacity - cu[slot];
     in.positions[t] = position;

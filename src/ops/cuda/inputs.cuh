@@ -16,17 +16,20 @@ struct FetchChoice {
   std::int32_t area, n_bias, n_banned;
 };
 
-/// All that a CTA has to know of its tile, in one 32-byte load.
-struct alignas(16) AttentionItem {
+/// All that a CTA has to know of its tile, and the slot's first blocks (of table 0), so that no load waits for the
+/// table.
+struct alignas(64) AttentionItem {
   std::int32_t slot, tile, first_token, length, prefix, unused[3];
+  std::int32_t blocks[8];
 };
 
 /// A tile is `tile_rows` rows of (token, query head of one kv head) of one slot.
 struct AttentionWork {
   AttentionItem* items = nullptr;
   std::int32_t* n_items = nullptr;
+  std::int32_t *n_taken = nullptr, *n_done = nullptr;  // where CTAs take items: how many, and CTAs that found none left
   int heads_per_kv = 1;
-  int tile_rows = 64;
+  int tile_rows = 16;
 };
 
 }  // namespace cuda

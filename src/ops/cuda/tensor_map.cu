@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "ops/cuda/attention_wide.cuh"
 #include "ops/cuda/gemm_wide.cuh"
 
 namespace monograph::cuda {
@@ -22,19 +23,33 @@ PFN_cuTensorMapEncodeTiled_v12000 encoder() {
   return function;
 }
 
-}  // namespace
-
-CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows) {
+CUtensorMap encode(const void* data, int rank, const cuuint64_t* dims, const cuuint64_t* strides,
+                   const cuuint32_t* box) {
   CUtensorMap map{};
-  const cuuint64_t dims[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(cols) * 2};
-  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)}, steps[2] = {1, 1};
-  const CUresult status = encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data), dims, strides,
-                                    box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const cuuint32_t steps[3] = {1, 1, 1};
+  const CUresult status =
+      encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(rank), const_cast<void*>(data), dims,
+                strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS)
     throw Error(ErrorCode::kDevice, "cuTensorMapEncodeTiled: error " + std::to_string(status));
   return map;
+}
+
+}  // namespace
+
+CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows) {
+  const cuuint64_t dims[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(cols) * 2};
+  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)};
+  return encode(data, 2, dims, strides, box);
+}
+
+CUtensorMap make_query_map(const void* q, int n_tokens, int n_heads, int head_dim, int box_tokens, int box_heads) {
+  const auto d = static_cast<cuuint64_t>(head_dim), h = static_cast<cuuint64_t>(n_heads);
+  const cuuint64_t dims[3] = {d, h, static_cast<cuuint64_t>(n_tokens)}, strides[2] = {d * 2, h * d * 2};
+  const cuuint32_t box[3] = {64, static_cast<cuuint32_t>(box_heads), static_cast<cuuint32_t>(box_tokens)};
+  return encode(q, 3, dims, strides, box);
 }
 
 }  // namespace monograph::cuda

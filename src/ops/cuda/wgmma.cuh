@@ -36,6 +36,15 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* ma
       "l"(map), "r"(barrier), "r"(column), "r"(row)
       : "memory");
 }
+/// The same of a 3-D map, at (column, row, plane).
+__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* map, int column, int row, int plane,
+                                         std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(plane)
+      : "memory");
+}
 /// `bytes` contiguous bytes (a multiple of 16), into 16-byte-aligned shared memory; completes on the barrier.
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
                                            std::uint32_t barrier) {
