@@ -18,9 +18,7 @@ struct Case {
   int n_seqs, n_tokens, prefix;  // of each sequence
 };
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void fill(Device& device, void* to, std::int64_t bytes) {
   static const std::vector<bf16> pattern = [] {
@@ -95,7 +93,7 @@ double time_case(const Case& c, int repeats) {
                         1.0f / std::sqrt(static_cast<float>(c.dim)), in);
   };
   attend(0);
-  constexpr int kLaunches = 28;
+  constexpr int kLaunches = 140;
   const auto graph = device.capture([&] {
     for (int i = 0; i < kLaunches; ++i) attend(i);
   });
@@ -125,10 +123,12 @@ void print_case(const Case& c, int repeats) {
 int main(int argc, char** argv) {
   using namespace monograph;
   const int repeats = argc > 1 ? std::atoi(argv[1]) : 10;
-  std::printf("| heads | sequences | tokens | prefix | us | TFLOP/s | GB/s of K and V |\n|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| heads | sequences | tokens | prefix | us | TFLOP/s | GB/s of K and V |\n|---|---|---|---|---|---|---|\n");
   for (const auto& [model, n_heads] : {std::pair{"16/8x128", 16}, {"32/8x128", 32}}) {
-    for (int t : {1, 16, 128, 512, 2048, 8192}) print_case({model, n_heads, 8, 128, 1, t, 0}, repeats);
-    for (int context : {512, 4096})
+    for (int t : {1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192})
+      print_case({model, n_heads, 8, 128, 1, t, 0}, repeats);
+    for (int context : {128, 512, 1024, 4096})
       for (int n : {1, 8, 64}) print_case({model, n_heads, 8, 128, n, 1, context - 1}, repeats);
     print_case({model, n_heads, 8, 128, 1, 64, 4032}, repeats);
   }

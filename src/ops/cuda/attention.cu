@@ -10,7 +10,7 @@ namespace {
 
 /// Few tokens: small tiles make more CTAs and waste fewer rows. The same bits either way.
 bool is_wide(int capacity, int head_dim, int heads_per_kv) {
-  return capacity > 32 && (head_dim == 64 || head_dim == 96 || head_dim == 128) && heads_per_kv <= 128;
+  return capacity > 16 && (head_dim == 64 || head_dim == 96 || head_dim == 128) && heads_per_kv <= 128;
 }
 
 }  // namespace
@@ -44,8 +44,9 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
   if (kv.block_size != cuda::kKeys)
     throw Error(ErrorCode::kUnsupported, "block_size " + std::to_string(kv.block_size) + ": the GPU kernels need 64");
   const int rows = in.capacity * arg.work.heads_per_kv, head_dim = q.shape[2];
-  // Every real slot may leave one tile partly filled; there are at most min(Bmax, C) of them, and the sentinel.
-  const int max_items = rows / arg.work.tile_rows + std::min(in.shape.max_rows, in.capacity) + 1;
+  // Every slot with tokens, the sentinel too, may leave one tile partly filled.
+  const int tile_rows = arg.work.tile_rows, n_slots = std::min(in.shape.n_slots(), in.capacity);
+  const int max_items = (rows + n_slots * (tile_rows - 1)) / tile_rows;
   const auto by_rows = [&]<int D>() {
     if (is_wide(in.capacity, D, arg.work.heads_per_kv))
       cuda::launch_wide_attention<D>(stream_, arg, kv.n_blocks, max_items, device_.n_multiprocessors());

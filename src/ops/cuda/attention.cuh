@@ -75,12 +75,11 @@ struct SplitTotal {
   __device__ __forceinline__ float combine(float total, float split) const { return fmaf(total, keep, split * add); }
 };
 
-/// Where row r of an item's sequence (token r / group, query head r % group of the kv head) lies in q and out.
+/// Where row r of a sequence (token r / group, query head r % group of the kv head) lies in q and out.
 template <int D>
-__device__ __forceinline__ std::int64_t row_offset(const AttentionArguments& arg, const AttentionItem& item,
-                                                   int kv_head, int r) {
+__device__ __forceinline__ std::int64_t row_offset(const AttentionArguments& arg, int first_token, int kv_head, int r) {
   const int group = arg.work.heads_per_kv;
-  return ((static_cast<std::int64_t>(item.first_token) + r / group) * arg.n_heads + kv_head * group + r % group) * D;
+  return ((static_cast<std::int64_t>(first_token) + r / group) * arg.n_heads + kv_head * group + r % group) * D;
 }
 
 }  // namespace monograph::cuda

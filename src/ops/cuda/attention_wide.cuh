@@ -25,8 +25,7 @@ struct WideAttention {
 
 /// What the copying thread tells the warpgroups about a work item.
 struct WideItem {
-  AttentionItem item;
-  int kv_head, n_tiles;  // no tiles: the end of the list
+  int tile, first_token, length, prefix, kv_head, n_tiles;  // no tiles: the end of the list
 };
 
 struct RingPosition {
@@ -68,23 +67,28 @@ __global__ void __launch_bounds__(384, 1)
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (threadIdx.x != 0) return;
+    for (const CUtensorMap* map : {&map_q, &map_k, &map_v})
+      asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
     wait_for_predecessor();
     const int n_work = *arg.work.n_items * arg.n_kv_heads;
     RingPosition at;
     int n = 0;
-    for (int work = blockIdx.x, next; work < n_work; ++n, work = next) {
-      const AttentionItem item = arg.work.items[work / arg.n_kv_heads];
-      const int kv_head = work % arg.n_kv_heads, row0 = item.tile * tile_rows;
-      next = static_cast<int>(gridDim.x + atomicAdd(arg.work.n_taken, 1));
+    const AttentionItem* item = arg.work.items + blockIdx.x / arg.n_kv_heads;
+    WideItem found{item->tile, item->first_token, item->length, item->prefix};  // harmless past the end
+    std::int32_t block = item->blocks[0];
+    const std::int32_t* table = arg.table + static_cast<std::int64_t>(item->slot) * arg.table_width;
+    for (int work = blockIdx.x; work < n_work; ++n) {
+      const int row0 = found.tile * tile_rows, last_row = min(row0 + tile_rows, found.length * group) - 1;
+      const int kv_head = work % arg.n_kv_heads, n_tiles = (found.prefix + last_row / group) / kKeys + 1;
+      found.kv_head = kv_head;
+      found.n_tiles = n_tiles;
       barrier_wait(empty_q, (n & 1) ^ 1);
-      const int last_row = min(row0 + tile_rows, item.length * group) - 1;
-      const int n_tiles = (item.prefix + last_row / group) / kKeys + 1;
-      shared_item = {item, kv_head, n_tiles};
+      shared_item = found;
       barrier_expect(full_q, Tile::kBoxes * tile_rows * 128);
       for (int box = 0; box < Tile::kBoxes; ++box)
-        copy_box(at_q + box * Tile::kQBox, &map_q, box * 64, kv_head * group, item.first_token + row0 / group, full_q);
-      const std::int32_t* table = arg.table + static_cast<std::int64_t>(item.slot) * arg.table_width;
-      std::int32_t block = arg.first_group ? item.blocks[0] : table[0];
+        copy_box(at_q + box * Tile::kQBox, &map_q, box * 64, kv_head * group, found.first_token + row0 / group, full_q);
+      work = static_cast<int>(gridDim.x + atomicAdd(arg.work.n_taken, 1));
+      if (!arg.first_group) block = table[0];
       for (int tile = 0; tile < n_tiles; ++tile, at.advance<kStages>()) {
         const int row = (block * arg.n_kv_heads + kv_head) * kKeys;
         block = tile + 1 < n_tiles ? table[tile + 1] : 0;
@@ -98,6 +102,11 @@ __global__ void __launch_bounds__(384, 1)
         for (int box = 0; box < Tile::kBoxes; ++box)
           copy_box(at_v + to + box * Tile::kBox, &map_v, box * 64, row, full_v + 8 * at.stage);
       }
+      if (work >= n_work) continue;
+      item = arg.work.items + work / arg.n_kv_heads;
+      found = {item->tile, item->first_token, item->length, item->prefix};
+      block = item->blocks[0];
+      table = arg.table + static_cast<std::int64_t>(item->slot) * arg.table_width;
     }
     barrier_wait(empty_q, (n & 1) ^ 1);
     shared_item.n_tiles = 0;
@@ -114,8 +123,8 @@ __global__ void __launch_bounds__(384, 1)
   RingPosition next_k, next_v;
   for (int n = 0;; ++n) {
     barrier_wait(full_q, n & 1);
-    const AttentionItem item = shared_item.item;
-    const int n_tiles = shared_item.n_tiles, kv_head = shared_item.kv_head;
+    const WideItem item = shared_item;
+    const int n_tiles = item.n_tiles, kv_head = item.kv_head;
     if (n_tiles == 0) return;
     std::uint32_t q[D / 16][4];
 #pragma unroll
@@ -142,11 +151,11 @@ __global__ void __launch_bounds__(384, 1)
     for (int i = 0; i < 2; ++i) base[i] = -INFINITY, sum[i] = 0.0f;
 
     const auto start_scores = [&] {
-      const std::uint32_t from = at_k + next_k.stage * Tile::kTileBytes;
+      const std::uint64_t keys = operand(at_k + next_k.stage * Tile::kTileBytes);
       wgmma_fence();
 #pragma unroll
       for (int step = 0; step < D / 16; ++step)
-        RegisterWgmma<64, 0>::run(s, q[step], operand(from + step / 4 * Tile::kBox + step % 4 * 32), step > 0);
+        RegisterWgmma<64, 0>::run(s, q[step], keys + (step / 4 * Tile::kBox + step % 4 * 32) / 16, step > 0);
       wgmma_commit();
     };
     const auto end_scores = [&] {
@@ -155,11 +164,10 @@ __global__ void __launch_bounds__(384, 1)
       next_k.advance<kStages>();
     };
     const auto start_values = [&] {
-      const std::uint32_t from = at_v + next_v.stage * Tile::kTileBytes;
+      const std::uint64_t values = transposed_operand(at_v + next_v.stage * Tile::kTileBytes);
       wgmma_fence();
 #pragma unroll
-      for (int step = 0; step < 4; ++step)
-        RegisterWgmma<D, 1>::run(acc, p[step], transposed_operand(from + step * 2048), 1);
+      for (int step = 0; step < 4; ++step) RegisterWgmma<D, 1>::run(acc, p[step], values + step * 2048 / 16, 1);
       wgmma_commit();
     };
     const auto end_values = [&] {
@@ -230,8 +238,8 @@ __global__ void __launch_bounds__(384, 1)
       pack_weights();
       for (int tile = 1; tile < n_own; ++tile) {
         barrier_wait(full_k + 8 * next_k.stage, next_k.phase);
-        start_scores();
         barrier_wait(full_v + 8 * next_v.stage, next_v.phase);
+        start_scores();
         start_values();
         wgmma_wait<1>();
         end_scores();
@@ -240,6 +248,8 @@ __global__ void __launch_bounds__(384, 1)
         if (opens)
           for (int i = 0; i < 2; ++i) base[i] = -INFINITY, sum[i] = 0.0f;
         weigh(tile);
+        // The assembler would wait for the values first; behind a branch that needs every weight it cannot.
+        if (!(sum[0] + sum[1] >= 0.0f)) asm volatile("nanosleep.u32 1;");
         wgmma_wait<0>();
         end_values();
         if (opens) {
@@ -270,7 +280,7 @@ __global__ void __launch_bounds__(384, 1)
       const int in_group = warp * 16 + lane / 4 + 8 * i, r = row0 + in_group;
       if (item_row + in_group >= tile_rows || r >= n_rows) continue;
       const float inverse = 1.0f / totals[i].sum;
-      __nv_bfloat16* to = arg.out + row_offset<D>(arg, item, kv_head, r);
+      __nv_bfloat16* to = arg.out + row_offset<D>(arg, item.first_token, kv_head, r);
 #pragma unroll
       for (int j = 0; j < D / 8; ++j)
         *reinterpret_cast<__nv_bfloat162*>(to + j * 8 + lane % 4 * 2) =

@@ -23,30 +23,20 @@ __device__ __forceinline__ void let_successor_start() {
 #endif
 }
 
-/// The same in clusters of `cluster` CTAs along x; 1: without clusters.
 template <typename... Parameters, typename... Arguments>
-void launch_clusters(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, int cluster,
-                     void (*kernel)(Parameters...), Arguments... arguments) {
+void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
+            Arguments... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = static_cast<unsigned>(cluster);
-  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-  config.attrs = attributes;
-  config.numAttrs = cluster > 1 ? 2 : 1;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
-}
-
-template <typename... Parameters, typename... Arguments>
-void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
-            Arguments... arguments) {
-  launch_clusters(stream, grid, block, shared_bytes, 1, kernel, arguments...);
 }
 
 /// Raises a kernel's dynamic shared memory limit; outside captures, once per kernel.

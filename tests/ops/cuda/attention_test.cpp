@@ -1,5 +1,5 @@
-// Attention on the GPU: every kernel against float64 sums, and against each other bit for bit: a row alone, in a chunk of
-// a few rows, in a chunk of many and in its whole packed prompt.
+// Attention on the GPU: every kernel against float64 sums, and against each other bit for bit: a row alone, in a chunk
+// of a few rows, in a chunk of many and in its whole packed prompt.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -216,8 +216,8 @@ TEST_P(CudaAttention, WholePromptsAreNearFloat64AndEveryPieceHasTheirBits) {
         const std::vector<bf16> piece = attend({{&s, p - before, count}}, capacity);
         for (int i = 0; i < count; ++i)
           ASSERT_TRUE(same_row(&piece[i * row_size()], rows + (p - before + i) * row_size()))
-              << "row " << p - before + i << " of " << s.length << " in a piece of " << count << " from "
-              << p - before << ", capacity " << capacity;
+              << "row " << p - before + i << " of " << s.length << " in a piece of " << count << " from " << p - before
+              << ", capacity " << capacity;
       }
     }
   }
