@@ -43,7 +43,7 @@ quote() {
 
 if [ -z "${BUILD:-}" ]; then
   cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
-  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test bench_limits monograph || exit 1
+  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test bench_limits attention_bench monograph || exit 1
 fi
 
 stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'
@@ -60,6 +60,7 @@ for tool in memcheck racecheck; do
 done
 
 stage 60 limits "$build/bench_limits" "$results/limits.json" "${CUBLASLT:-libcublasLt.so.13}"
+stage 60 attention "$build/attention_bench"
 # The floors stand on the figures that the results are compared by, so that one GPU's day does not move the marks.
 for model in Qwen3-0.6B Qwen3-8B; do
   bench="$build/monograph bench prefill --model $configs/$model --load-format dummy --device cuda --repetitions 50
