@@ -33,6 +33,22 @@ TEST(KvCache, LayersAreApartAndWhole) {
   }
 }
 
+TEST(KvCache, GrowsInPlace) {
+  CpuDevice device(1);
+  const KvCacheShape shape{.n_layers = 2, .n_kv_heads = 1, .head_dim = 4, .block_size = 8};
+  KvCache cache(device, shape, 100, 3);
+  const auto before = cache.layers();
+  static_cast<float*>(before[1].v)[0] = 7.0f;
+  EXPECT_EQ(cache.n_blocks(), 3);
+  cache.grow(100);
+  EXPECT_EQ(cache.n_blocks(), 100);
+  const auto after = cache.layers();
+  EXPECT_EQ(after[1].v, before[1].v);
+  EXPECT_EQ(after[1].n_blocks, 100);
+  EXPECT_EQ(static_cast<float*>(after[1].v)[0], 7.0f);
+  static_cast<float*>(after[1].v)[shape.bytes_per_side() / 4 * 100 - 1] = 1.0f;
+}
+
 TEST(KvCache, TooLargeIsAnError) {
   CpuDevice device(1);
   const KvCacheShape shape{.n_layers = 1, .n_kv_heads = 1 << 10, .head_dim = 1 << 10, .block_size = 1 << 10};

@@ -22,19 +22,17 @@ using Ids = std::vector<TokenId>;
 
 const std::string kConfigs = std::string(MONOGRAPH_SOURCE_DIR) + "/bench/configs/";
 
-/// A folder with a config.json of a tiny model in shapes that the GPU's kernels take.
-const std::string& tiny_folder() {
-  static const std::string folder = [] {
-    const std::string path = ::testing::TempDir() + "/monograph_cuda_tiny";
-    std::filesystem::create_directories(path);
-    std::ofstream(path + "/config.json") << R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+/// A folder with a config.json of a tiny model in shapes that the GPU's kernels take, made for so many positions.
+std::string tiny_folder(int positions = 8192) {
+  const std::string path = ::testing::TempDir() + "/monograph_cuda_tiny_" + std::to_string(positions);
+  std::filesystem::create_directories(path);
+  std::ofstream(path + "/config.json") << R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
       "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512, "max_position_embeddings": 8192,
+      "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512, "max_position_embeddings": )"
+                                       << positions << R"(,
       "rms_norm_eps": 1e-6, "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": false,
       "torch_dtype": "bfloat16"})";
-    return path;
-  }();
-  return folder;
+  return path;
 }
 
 EngineConfig tiny() {
@@ -281,7 +279,7 @@ TEST(BugLog, CG16_APoolForOneSequenceIsUsedToItsEnd) {
 }
 
 TEST(BugLog, CG17_CG18_TheMostSequencesHaveAGraph) {
-  for (const int most : {1, 10}) {
+  for (const int most : {1, 48}) {
     EngineConfig config = tiny();
     config.max_seqs = most;
     const auto engine = Engine::load(config);
@@ -290,6 +288,78 @@ TEST(BugLog, CG17_CG18_TheMostSequencesHaveAGraph) {
     expect_same(together(*engine, requests), one_by_one(requests));
     EXPECT_EQ(metric(*engine, "monograph_decode_graph_misses_total"), 0) << most;
     EXPECT_GT(metric(*engine, "monograph_decode_graph_replays_total"), 0) << most;
+  }
+}
+
+// CG19, PG10: steps of one token between prompts of every size, long ones among running answers.
+TEST(BugLog, CG19_PG10_OneTokenStepsAndLongPromptsTakeTurns) {
+  EngineConfig config = tiny();
+  config.max_seq_len = 4160;
+  config.chunk_size = 2048;
+  config.kv_cache_bytes = 128 << 20;
+  EngineConfig alone = plain();
+  alone.max_seq_len = alone.chunk_size = 4160;
+  alone.kv_cache_bytes = config.kv_cache_bytes;
+  std::vector<Request> requests;
+  for (int i = 0; i < 7; ++i) requests.push_back(request(random_prompt(20, static_cast<unsigned>(i)), 120));
+  for (int round = 0; round < 8; ++round)
+    for (const int n : {1, 33, 500, 1234, 1514, 2048, 4000})
+      requests.push_back(request(random_prompt(n, 50 + static_cast<unsigned>(round)), 2));
+  const auto oracle = Engine::load(alone);
+  const auto engine = Engine::load(config);
+  std::vector<Answer> wanted;
+  for (const Request& r : requests) wanted.push_back(take(oracle->submit(r)));
+  const auto start = std::chrono::steady_clock::now();
+  expect_same(together(*engine, requests), wanted);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5 * 8)) << "a step hung";
+  EXPECT_EQ(metric(*engine, "monograph_prefill_graph_fallbacks_total"), 0);
+}
+
+// CG20: block tables are as wide as the longest sequence in every graph, so the last token of it replays too.
+TEST(BugLog, CG20_TheLongestContextFitsEveryTable) {
+  EngineConfig config = tiny();
+  config.decode_capture_buckets = {1, 4, 16};
+  const auto engine = Engine::load(config);
+  const std::vector<Request> requests = {request(random_prompt(510, 1), 2), request(random_prompt(5, 2), 300)};
+  expect_same(together(*engine, requests), one_by_one(requests));
+  EXPECT_EQ(metric(*engine, "monograph_decode_graph_misses_total"), 0);
+}
+
+// PG01: the default ladder ends where the model does.
+TEST(BugLog, PG01_AModelOfFewPositionsStartsWithDefaults) {
+  EngineConfig config;
+  config.model = tiny_folder(128);
+  config.load_format = "dummy";
+  config.device = "cuda";
+  const auto engine = Engine::load(config);
+  const Answer answer = take(engine->submit(request(random_prompt(120, 1), 8)));
+  EXPECT_EQ(answer.ids.size(), 8u) << answer.error;
+  EXPECT_EQ(answer.prefill.status, PrefillStatus::kReplayed);
+}
+
+// PG05: rows of prefill and decode graphs come from one limit, whatever the explicit ladders say.
+TEST(BugLog, PG05_LaddersThatDisagreeWithTheLimit) {
+  for (const auto& [most, buckets] : {std::pair{10, std::vector{8}}, {16, std::vector{8}}}) {
+    EngineConfig config = tiny();
+    config.max_seqs = most;
+    config.decode_capture_buckets = buckets;
+    const auto engine = Engine::load(config);
+    std::vector<Request> requests;
+    for (int i = 0; i < most; ++i) requests.push_back(request(random_prompt(9, static_cast<unsigned>(i)), 30));
+    expect_same(together(*engine, requests), one_by_one(requests));
+    EXPECT_EQ(metric(*engine, "monograph_decode_graph_misses_total"), 0) << most;
+  }
+}
+
+// PG06, PG08: ragged lengths in one prefill, each against alone.
+TEST(BugLog, PG06_PG08_RaggedPrefills) {
+  EngineConfig config = tiny();
+  config.chunk_size = 256;
+  const auto engine = Engine::load(config);
+  for (const auto& lengths : {std::vector{1, 17, 31, 200}, {7, 16, 1, 9}, {16, 16, 16, 16}}) {
+    std::vector<Request> requests;
+    for (const int n : lengths) requests.push_back(request(random_prompt(n, static_cast<unsigned>(n)), 5));
+    expect_same(together(*engine, requests), one_by_one(requests));
   }
 }
 

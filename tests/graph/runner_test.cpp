@@ -262,6 +262,32 @@ TEST_P(RunnerTest, AFallbackIsCountedOnceUnderItsReason) {  // S-87, S-88
   EXPECT_TRUE(same_bits(lane.logits(2), oracle(three[2], on_device())));
 }
 
+TEST_P(RunnerTest, AStepTellsItsTimes) {
+  for (const bool timed : {false, true}) {
+    LaneOptions options = on_device();
+    options.runner.time_steps = timed;
+    Lane lane(options);
+    TestSequence s = lane.sequence(20, 1, 1);
+    Batch batch;
+    lane.add(batch, s, 20);
+    for (const StepResult& result : {lane.runner().run(batch), lane.runner().run_eager(batch)}) {
+      EXPECT_GT(result.launch_us, 0);
+      EXPECT_EQ(result.device_us > 0, timed);
+    }
+  }
+}
+
+TEST_P(RunnerTest, BlocksAboveTheLimitAreRefused) {
+  Lane lane(on_device());
+  TestSequence s = lane.sequence(20, 1, 9);
+  Batch batch;
+  lane.add(batch, s, 20);
+  lane.runner().limit_blocks(9);
+  EXPECT_THROW(lane.runner().run(batch), Error);
+  lane.runner().limit_blocks(10);
+  EXPECT_NO_THROW(lane.runner().run(batch));
+}
+
 TEST_P(RunnerTest, ABatchThatCannotRunIsAnError) {
   Lane lane(on_device());
   TestSequence s = lane.sequence(20, 1, 1);
