@@ -98,7 +98,10 @@ class Simulation {
     std::vector<PlannedStep> planned;
     Round round = scheduler_->plan(now);
     take(std::move(round.ended));
-    for (const StepPlan& step : round.steps) {
+    for (std::span<StepPlan> rest(round.steps); !rest.empty(); rest = rest.subspan(1)) {
+      take(scheduler_->drop_gone(rest, now));
+      const StepPlan& step = rest.front();
+      if (step.rows.empty()) continue;
       PlannedStep seen{static_cast<int>(step.rows.size()), step.n_tokens()};
       for (const PlannedRow& row : step.rows) {
         seen.n_prefill_rows += row.prefill ? 1 : 0;
@@ -607,7 +610,13 @@ void simulate(std::uint64_t seed, int n_steps) {
   Simulation sim(config, below(4) != 0);
   const auto scratch = *sim.pool().reserve(0);
   const bool faults = below(2) == 0;
+  const auto cancel_one = [&] {
+    const Outcome& o = sim.outcomes[static_cast<std::size_t>(below(static_cast<int>(sim.outcomes.size())))];
+    o.request->cancelled[static_cast<std::size_t>(o.index)] =
+        below(2) == 0 ? CancelCause::kCaller : CancelCause::kStopString;
+  };
   sim.runner().before_step = [&](std::int64_t, const Batch&) {
+    if (below(20) == 0) cancel_one();  // while a step runs
     if (faults && below(50) == 0) throw Error(ErrorCode::kInternal, "fault");
   };
   sim.runner().after_step = [&](std::int64_t, StepResult& result) {
@@ -634,11 +643,7 @@ void simulate(std::uint64_t seed, int n_steps) {
       if (below(10) == 0) ask.deadline = milliseconds(below(100));
       sim.add(ask);
     }
-    if (below(12) == 0 && !sim.outcomes.empty()) {
-      const Outcome& o = sim.outcomes[static_cast<std::size_t>(below(static_cast<int>(sim.outcomes.size())))];
-      o.request->cancelled[static_cast<std::size_t>(o.index)] =
-          below(2) == 0 ? CancelCause::kCaller : CancelCause::kStopString;
-    }
+    if (below(12) == 0 && !sim.outcomes.empty()) cancel_one();
     if (below(500) == 0) sim.pool().clear_cache();
     sim.round();
     if (testing::Test::HasFailure()) return;
