@@ -100,7 +100,7 @@ constexpr Row kBothRoutes[] = {
     {R"("logit_bias":{"5":"x"})", "logit_bias.5"},
     {R"("logit_bias":{"5":101})", "logit_bias.5"},
     {R"("logit_bias":[1])", "logit_bias"},
-    {R"("logit_bias":{"5":1e400})", ""},
+    {R"("logit_bias":{"5":1e400})", "logit_bias.5"},
     {R"("ignore_eos":1)", "ignore_eos"},
     {R"("stream":"yes")", "stream"},
     {R"("stream_options":{"include_usage":true})", "stream_options"},
