@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing on Debian 12, and nothing else: tools/setup.sh build|test|lint
+# Installs what is missing on Debian 12, and nothing else: tools/setup.sh build|test|ci|lint
 # Calls apt only when a package is absent, as root or through sudo; without rights it says which packages to install.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,8 +8,9 @@ build="g++ cmake ninja-build libboost1.81-dev libhwy-dev libutf8proc-dev libxxha
 case "${1:-build}" in
   build) packages="$build" ;;
   test) packages="$build libgtest-dev libgmock-dev" ;;
+  ci) packages="$build libgtest-dev libgmock-dev ccache" ;;
   lint) packages="$build libgtest-dev libgmock-dev clang-format clang-tidy" ;;
-  *) echo "usage: tools/setup.sh build|test|lint" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh build|test|ci|lint" >&2; exit 2 ;;
 esac
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -17,7 +17,7 @@ namespace {
 std::string described(const Value& value) { return value.is_none() ? "None" : type_name(value) + " object"; }
 
 Value no_attribute(const Value& object, std::string_view name) {
-  return Value::undefined("'" + described(object) + "' has no attribute " + quoted(name));
+  return Value::undefined("'" + described(object) + "' has no attribute " + in_quotes(name));
 }
 
 Value no_element(Heap& heap, const Value& object, const Value& key) {
@@ -152,7 +152,7 @@ std::optional<Value> find_attribute(Interpreter& interpreter, const Value& objec
   }
   const bool dunder = name.starts_with("__") && name.ends_with("__") && name.size() > 4;
   if (is_mutator(object, name) || dunder) {
-    return Value::undefined("access to attribute " + quoted(name) + " of '" + type_name(object) +
+    return Value::undefined("access to attribute " + in_quotes(name) + " of '" + type_name(object) +
                             "' object is unsafe.");
   }
   if (auto* loop = object.object<Loop>()) return loop_attribute(*loop, name);

@@ -182,7 +182,7 @@ class BraceFormatter {
     for (const auto& [key, value] : arguments_.named) {
       if (key == name) return value;
     }
-    fail("no argument " + quoted(name) + " for a format");
+    fail("no argument " + in_quotes(name) + " for a format");
   }
 
   void put(const Value& value, const std::string& spec_text, TextBuilder& out) {

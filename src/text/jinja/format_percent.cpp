@@ -64,7 +64,8 @@ class PercentFormatter {
     const std::size_t end = format_.bytes.find(')', at_);
     if (end == std::string::npos) fail("incomplete format key");
     const Value* found = dict->find(std::string_view(format_.bytes).substr(at_ + 1, end - at_ - 1));
-    if (!found) fail("no value for the key " + quoted(format_.bytes.substr(at_ + 1, end - at_ - 1)) + " of a format");
+    if (!found)
+      fail("no value for the key " + in_quotes(format_.bytes.substr(at_ + 1, end - at_ - 1)) + " of a format");
     at_ = end + 1;
     return *found;
   }

@@ -67,14 +67,14 @@ class Printer {
   void put(const TextPtr& text) {
     heap_.scan(text->bytes.size());
     any_input_ |= text->any_input();
-    out_ += text->markup ? "Markup(" + quoted(text->bytes) + ")" : quoted(text->bytes);
+    out_ += text->markup ? "Markup(" + in_quotes(text->bytes) + ")" : in_quotes(text->bytes);
   }
   void put(const Sequence* sequence);
   void put(const Dict* dict) { pairs(dict->items); }
   void put(const Namespace* space);
   void put(const Callable* callable) {
     if (!callable->macro) unsupported("printing a function");
-    out_ += "<Macro " + quoted(callable->name) + ">";
+    out_ += "<Macro " + in_quotes(callable->name) + ">";
   }
   void put(Loop* loop) {
     out_ += "<LoopContext " + std::to_string(loop->index0 + 1) + "/" + std::to_string(loop_length(*loop)) + ">";
@@ -146,7 +146,7 @@ void Printer::put(const Namespace* space) {
 
 }  // namespace
 
-std::string quoted(std::string_view bytes) {
+std::string in_quotes(std::string_view bytes) {
   const bool single = bytes.find('\'') != std::string_view::npos, twofold = bytes.find('"') != std::string_view::npos;
   const char quote = single && !twofold ? '"' : '\'';
   std::string out(1, quote);

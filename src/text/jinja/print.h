@@ -17,6 +17,6 @@ TextPtr to_repr(Heap& heap, const Value& value);
 std::string float_repr(double value);
 std::string int_repr(Int value);
 /// A string in quotes with escapes, as repr() writes it.
-std::string quoted(std::string_view bytes);
+std::string in_quotes(std::string_view bytes);
 
 }  // namespace monograph::jinja
