@@ -226,7 +226,8 @@ Value isprintable(In in, Self self, Args args) {
 }
 Value isascii(In, Self self, Args args) {
   bind_places("isascii", args, 0, 0);
-  return Value(std::all_of(text_of(self)->bytes.begin(), text_of(self)->bytes.end(), [](char c) { return c >= 0; }));
+  return Value(std::all_of(text_of(self)->bytes.begin(), text_of(self)->bytes.end(),
+                           [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
 }
 Value isupper(In in, Self self, Args args) {
   bind_places("isupper", args, 0, 0);
