@@ -84,8 +84,12 @@ class Device {
   /// Waits for everything queued. Error(kInternal) during a capture.
   virtual void synchronize() = 0;
 
-  /// Runs `work`, recording instead of executing what it queues. An exception from `work` passes through after the
-  /// capture was closed; the caller decides whether that is dirty (graph/capture).
+  /// Whether work should run before it is captured, so that nothing is loaded or set up for the first time inside a
+  /// capture: true where a capture is the driver's, false where it only notes down tasks.
+  virtual bool needs_warm_up() const = 0;
+  /// Runs `work`, recording instead of executing what it queues. An exception from `work` passes through; what was
+  /// recorded by then is not destroyed by a driver call, since its state is unknown (SPEC S-28). The caller decides
+  /// whether that is dirty (graph/capture).
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& work) = 0;
   virtual bool capturing() const = 0;
   virtual std::unique_ptr<Stopwatch> make_stopwatch() = 0;

@@ -24,6 +24,7 @@ class CudaDevice : public Device {
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
   void synchronize() override;
+  bool needs_warm_up() const override { return true; }
   std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
   bool capturing() const override { return capturing_; }
   std::unique_ptr<Stopwatch> make_stopwatch() override;
