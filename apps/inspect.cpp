@@ -57,7 +57,8 @@ void show_config(const ModelConfig& c) {
   line("max_position", std::to_string(c.max_position));
   line("norm_eps", number(c.norm_eps));
   line("rope", std::string(rope_name(c.rope.kind)) + ", theta " + number(c.rope.theta) +
-                   (c.rope.factor != 1.0f ? ", factor " + number(c.rope.factor) : ""));
+                   (c.rope.factor != 1.0f ? ", factor " + number(c.rope.factor) : "") +
+                   (c.position_factor > 0 ? ", " + std::to_string(c.position_factor) + " positions per token" : ""));
   if (c.qkv_bias) line("qkv bias", "yes");
   if (c.qk_norm) line("q/k norm", "yes");
 }
@@ -107,9 +108,26 @@ int show_model(const Settings& settings) {
   return kExitOk;
 }
 
+/// One row per graph; prefill buckets with the times of a full step, by which `measured` chooses (SPEC D3).
+void show_captures(const Runner& runner) {
+  std::printf(
+      "\n| family | bucket | capture us | nodes | bytes | graph us | eager us | measured picks |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
+  for (const auto& c : runner.captures()) {
+    std::printf("| %s | %d | %.1f | %d | %lld |", c.family.c_str(), c.bucket, c.us, c.nodes,
+                static_cast<long long>(c.bytes));
+    const auto times = runner.bucket_times().find(c.bucket);
+    if (c.family == to_string(GraphRole::kExtend) && times != runner.bucket_times().end())
+      std::printf(" %.1f | %.1f | %s |\n", times->second.graph_us, times->second.eager_us,
+                  times->second.eager_us < times->second.graph_us ? "eager" : "graph");
+    else
+      std::printf(" | | |\n");
+  }
+}
+
 int show_graphs(const Settings& settings) {
   Console console(settings.log_level, LogLevel::kWarning);
-  Lane lane(settings.engine, 1, Log(console.sink()));
+  Lane lane(settings.engine, 1, Log(console.sink()), /*measure_buckets=*/true);
   console.clear();
   const RunnerConfig& config = lane.runner_config();
   const PrefillStatus status = lane.runner().init_status();
@@ -117,10 +135,8 @@ int show_graphs(const Settings& settings) {
   line("prefill graphs", status == PrefillStatus::kReplayed ? "ready" : std::string(to_string(status)));
   line("sequences per replay", std::to_string(config.max_rows));
   line("arena and staging", std::to_string(lane.runner().fixed_bytes()) + " bytes, shared by all graphs");
-  std::printf("\n| family | bucket | capture us | nodes | bytes |\n| --- | ---: | ---: | ---: | ---: |\n");
-  for (const auto& c : lane.runner().captures())
-    std::printf("| %s | %d | %.1f | %d | %lld |\n", c.family.c_str(), c.bucket, c.us, c.nodes,
-                static_cast<long long>(c.bytes));
+  line("policy", config.policy == GraphPolicy::kMeasured ? "measured" : "always");
+  show_captures(lane.runner());
   return kExitOk;
 }
 

@@ -61,10 +61,11 @@ std::unique_ptr<ModelFiles> open_files(const EngineConfig& config) {
   return config.load_format == "dummy" ? open_dummy_model(config.model) : open_model(config.model);
 }
 
-Lane::Lane(const EngineConfig& config, int n_sequences, const Log& log)
+Lane::Lane(const EngineConfig& config, int n_sequences, const Log& log, bool measure_buckets)
     : files_(open_files(config)),
       backend_(make_backend(backend_options(config), log)),
       runner_config_(make_runner_config(config, files_->config())) {
+  runner_config_.measure_buckets = measure_buckets;
   const RunnerConfig& r = runner_config_;
   model_ = load_model(*files_, backend_, r.max_seq_len, {});
   const int n_scratch = ceil_div(std::max(r.prefill_buckets.back(), r.decode_buckets.back()), r.block_size);
@@ -73,7 +74,7 @@ Lane::Lane(const EngineConfig& config, int n_sequences, const Log& log)
       std::make_unique<KvCache>(*backend_.device, cache_shape(files_->config(), *backend_.ops, r.block_size), n_blocks);
   std::vector<std::int32_t> scratch(static_cast<std::size_t>(n_scratch));
   std::iota(scratch.begin(), scratch.end(), n_blocks - n_scratch);
-  runner_ = make_runner(r, *model_, backend_, cache_->layers(), {scratch}, log);
+  runner_ = make_runner(r, *model_, backend_, cache_->layers(), {{"full", scratch}}, log);
 }
 
 Batch Lane::batch(int n_rows, int n_tokens, int prefix, bool prefill) const {
@@ -82,6 +83,8 @@ Batch Lane::batch(int n_rows, int n_tokens, int prefix, bool prefill) const {
   const int blocks_per_row = ceil_div(runner_config_.max_seq_len, runner_config_.block_size);
   const int blocks_used = ceil_div(prefix + n_tokens, runner_config_.block_size);
   Batch batch;
+  const int factor = files_->config().position_factor;
+  if (factor > 0) batch.position_ids.emplace();
   for (int row = 0; row < n_rows; ++row) {
     BatchRow r;
     r.n_tokens = n_tokens;
@@ -93,6 +96,7 @@ Batch Lane::batch(int n_rows, int n_tokens, int prefix, bool prefill) const {
     r.sampling.history_row = row;
     r.sampling.prompt_len = prefix + n_tokens;
     batch.rows.push_back(std::move(r));
+    for (int t = 0; t < n_tokens * factor; ++t) batch.position_ids->push_back(prefix + t / factor);
     for (int t = 0; t < n_tokens; ++t)
       batch.input_ids.push_back(
           static_cast<std::int32_t>(random() % static_cast<unsigned>(files_->config().vocab_size)));

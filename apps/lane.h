@@ -19,8 +19,8 @@ std::unique_ptr<ModelFiles> open_files(const EngineConfig& config);
 class Lane {
  public:
   /// Ladders as the engine would choose them from `config`; a cache of `n_sequences` full sequences. Steps are timed by
-  /// the device too.
-  Lane(const EngineConfig& config, int n_sequences, const Log& log);
+  /// the device too. With `measure_buckets` the runner knows each bucket's graph and eager time whatever the policy.
+  Lane(const EngineConfig& config, int n_sequences, const Log& log, bool measure_buckets = false);
 
   Runner& runner() { return *runner_; }
   const ModelFiles& files() const { return *files_; }

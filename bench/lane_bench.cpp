@@ -194,8 +194,8 @@ int run(int argc, char** argv) {
   const int per_sequence = runner_config.max_seq_len / 64 + 1, n_scratch = (longest + 63) / 64;
   const int n_blocks = 1 + 2 * per_sequence + n_scratch;
   KvCache cache(*backend.device, shape, n_blocks);
-  std::vector<std::vector<std::int32_t>> scratch(1);
-  for (int i = 0; i < n_scratch; ++i) scratch[0].push_back(n_blocks - 1 - i);
+  std::vector<GroupBlocks> scratch{{"full", {}}};
+  for (int i = 0; i < n_scratch; ++i) scratch[0].blocks.push_back(n_blocks - 1 - i);
   auto runner = make_runner(runner_config, *model, backend, cache.layers(), scratch, Log(stderr_sink()));
   lap("capture");
   std::printf(

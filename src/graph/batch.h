@@ -11,21 +11,34 @@
 
 namespace monograph {
 
+/// What a row asks for beyond its tokens. Each needs a path in the graph and one in the forward; where there is none
+/// the batch is refused, never run without it (SPEC C.4, F5).
+struct RowNeeds {
+  bool publish_kv = false;     ///< Its K and V go to a cache store layer by layer.
+  bool features = false;       ///< Multimodal features, their places, or a text mask.
+  bool token_types = false;    ///< Token-type ids.
+  bool adapter = false;        ///< A LoRA adapter.
+  bool prompt_logits = false;  ///< Logits of every prompt row.
+};
+
 /// One sequence's part of a step.
 struct BatchRow {
   int n_tokens = 0;      ///< New tokens: 1 for a decode row, a chunk's length for prefill.
   int prefix = 0;        ///< Tokens already in the cache.
   bool prefill = false;  ///< Has prompt (or recomputed) tokens; a decode row does not.
-  std::vector<std::vector<std::int32_t>> block_tables;  ///< Per group, block ids that cover prefix + n_tokens.
-  SlotSampling sampling;                                ///< bias/banned ranges are filled while staging.
+  std::vector<std::vector<std::int32_t>>
+      block_tables;       ///< Per tag of the batch, block ids that cover prefix + n_tokens.
+  SlotSampling sampling;  ///< bias/banned ranges are filled while staging.
   std::vector<BiasEntry> bias;
   std::vector<std::int32_t> banned;
+  RowNeeds needs;
 };
 
 struct Batch {
   std::vector<std::int32_t> input_ids;                    ///< T ids, rows in order.
   std::vector<BatchRow> rows;                             ///< R
-  std::optional<std::vector<std::int32_t>> position_ids;  ///< T*P when the model takes explicit positions.
+  std::vector<std::string> group_tags{"full"};            ///< What the rows' tables stand for, in their order.
+  std::optional<std::vector<std::int32_t>> position_ids;  ///< At least T*P, token-major, if P > 0.
   int n_tokens() const { return static_cast<int>(input_ids.size()); }
   bool has_prefill() const {
     for (const auto& row : rows)

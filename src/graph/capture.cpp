@@ -4,6 +4,7 @@
 #include <string>
 
 #include "monograph/error.h"
+#include "ops/attention.h"
 
 namespace monograph {
 
@@ -16,6 +17,22 @@ std::unique_ptr<Graph> capture_graph(Device& device, const std::function<void()>
     throw Error(ErrorCode::kDirtyCapture, std::string("capture failed and cannot be undone: ") + e.what());
   } catch (...) {
     throw Error(ErrorCode::kDirtyCapture, "capture failed and cannot be undone: an exception of unknown type");
+  }
+}
+
+std::optional<CleanFailure> try_to_capture(const std::function<void()>& create) {
+  try {
+    create();
+    return std::nullopt;
+  } catch (const AttentionUnsupported& e) {
+    return CleanFailure{PrefillStatus::kAttentionBackendUnsupported, e.what()};
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kDirtyCapture || e.code() == ErrorCode::kDevice) throw;
+    return CleanFailure{PrefillStatus::kCaptureUnavailable, e.what()};
+  } catch (const std::exception& e) {
+    return CleanFailure{PrefillStatus::kCaptureUnavailable, e.what()};
+  } catch (...) {
+    return CleanFailure{PrefillStatus::kCaptureUnavailable, "an exception of unknown type"};
   }
 }
 

@@ -2,8 +2,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "device/device.h"
+#include "monograph/status.h"
 
 namespace monograph {
 
@@ -12,5 +15,16 @@ namespace monograph {
 /// start-up must end (SPEC S-28, S-29).
 std::unique_ptr<Graph> capture_graph(Device& device, const std::function<void()>& prepare,
                                      const std::function<void()>& work);
+
+/// Why a family of graphs could not be had although nothing was harmed.
+struct CleanFailure {
+  PrefillStatus status = PrefillStatus::kCaptureUnavailable;
+  std::string detail;
+};
+
+/// Runs `create`, which plans, allocates, warms up, captures and tests one family. A clean failure, thrown as whatever
+/// type, comes back as a value and the engine runs eager. What ends start-up passes through: a dirty capture, and a
+/// device fault, which no process survives. Every creator goes through here (S-29).
+std::optional<CleanFailure> try_to_capture(const std::function<void()>& create);
 
 }  // namespace monograph

@@ -17,6 +17,7 @@ struct ForwardContext {
   const Model* model = nullptr;
   Backend* backend = nullptr;
   std::vector<KvLayer> kv;
+  std::vector<CacheGroup> groups;  ///< What the layers' group numbers stand for.
   bool skip_padding = true;
   int sampled_vocab = 0;  ///< Ids below this may be chosen.
   /// Activations for a capacity, carved from the arena.
@@ -31,11 +32,14 @@ class GraphFamily {
 
   struct Captured {
     int bucket;
-    double us;
+    double us;  ///< Warm-up, capture and self-test.
     int nodes;
     std::int64_t bytes;  ///< Of device memory.
   };
-  /// Captures every bucket of the sorted ladder, largest first, and replays the smallest as a self-test.
+  /// Captures every bucket of the sorted ladder, largest first, so that shared memory is sized once (SPEC A.5). Where a
+  /// capture is the driver's, a probe of the largest bucket and two warm-ups of each run before, and each graph is
+  /// replayed once; where it only notes down tasks, the smallest is. All of it in the layout that writes to scratch
+  /// only.
   std::vector<Captured> capture(const std::vector<int>& ladder);
 
   /// Stages the batch and replays the bucket's graph; results are in sampled().
@@ -57,6 +61,9 @@ class GraphFamily {
   void forward(int capacity);
   /// Queues a step's work and waits for it.
   void run(const std::function<void()>& queue);
+  /// Runs the forward of a bucket, all tokens the sentinel's.
+  void warm_up(int bucket);
+  void self_test(int bucket);
 
   const ForwardContext& context_;
   std::chrono::steady_clock::time_point launched_;

@@ -4,20 +4,21 @@
 
 namespace monograph {
 
+/// Of a full step of one bucket.
+struct BucketTimes {
+  double graph_us = 0, eager_us = 0;
+};
+
 class MeasuredPolicy {
  public:
-  struct Times {
-    double graph_us = 0, eager_us = 0;
-  };
-  /// Times of a full step of `bucket` tokens.
-  void set(int bucket, double graph_us, double eager_us) { times_[bucket] = {graph_us, eager_us}; }
+  void set(int bucket, const BucketTimes& times) { times_[bucket] = times; }
   /// Whether eager, with `n_tokens` real tokens, is expected to beat a replay of `bucket`. Eager's time between two
   /// buckets is taken on the line between theirs. Unknown buckets replay.
   bool eager_is_faster(int bucket, int n_tokens) const;
-  const std::map<int, Times>& times() const { return times_; }
+  const std::map<int, BucketTimes>& times() const { return times_; }
 
  private:
-  std::map<int, Times> times_;
+  std::map<int, BucketTimes> times_;
 };
 
 }  // namespace monograph

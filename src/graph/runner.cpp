@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/check.h"
+#include "graph/arena.h"
+#include "graph/capture.h"
 #include "graph/family.h"
 #include "graph/ladder.h"
-#include "graph/policy.h"
-#include "graph/role.h"
 #include "monograph/error.h"
 
 namespace monograph {
@@ -17,60 +18,26 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int element_bytes(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
-
-/// One block of activations for the largest step, shared by all graphs and eager steps: they never overlap in time.
-class Arena {
- public:
-  Arena(Backend& backend, const ModelConfig& model, int max_tokens, int max_rows)
-      : dtype_(backend.ops->activation_dtype()), model_(model) {
-    const std::int64_t heads = static_cast<std::int64_t>(model.n_heads) * model.head_dim;
-    const auto take = [&](std::int64_t width) {
-      return backend.device->allocate(width * max_tokens * element_bytes(dtype_));
-    };
-    x_ = take(model.model_dim);
-    q_ = take(heads);
-    attn_ = take(heads);
-    ffn_ = take(model.ffn_dim);
-    logits_ = backend.device->allocate(4LL * max_rows * model.vocab_size);
-  }
-
-  Activations activations(int capacity, int max_rows) const {
-    Activations a;
-    a.x = {x_.data(), dtype_, {capacity, model_.model_dim}};
-    a.q = {q_.data(), dtype_, {capacity, model_.n_heads, model_.head_dim}};
-    a.attn = {attn_.data(), dtype_, {capacity, model_.n_heads, model_.head_dim}};
-    a.ffn = {ffn_.data(), dtype_, {capacity, model_.ffn_dim}};
-    a.logits = {logits_.as<float>(), {max_rows, model_.vocab_size}};
-    return a;
-  }
-
-  const float* logits() const { return logits_.as<float>(); }
-  std::int64_t bytes() const { return x_.bytes() + q_.bytes() + attn_.bytes() + ffn_.bytes() + logits_.bytes(); }
-
- private:
-  DType dtype_;
-  ModelConfig model_;
-  Buffer x_, q_, attn_, ffn_, logits_;
-};
-
 class RunnerImpl : public Runner {
  public:
   RunnerImpl(const RunnerConfig& config, const Model& model, Backend& backend, std::vector<KvLayer> kv,
-             std::vector<std::vector<std::int32_t>> scratch, const Log& log)
+             const std::vector<GroupBlocks>& scratch, const Log& log)
       : config_(config),
         model_(model),
         backend_(backend),
         log_(log),
-        scratch_(std::move(scratch)),
+        scratch_(order_scratch(config.groups, scratch)),
+        attention_(model.plan_attention(backend, AttentionMode::kDefault)),
         max_tokens_(largest_step(config)),
         arena_(backend, model.config(), max_tokens_, std::max(config.max_seqs, config.max_rows)) {
     CHECK(!kv.empty());
-    n_blocks_ = kv.front().n_blocks;
     stats_.fallbacks.assign(kPrefillStatusCount, 0);
+    stats_.decode_misses.assign(kPrefillStatusCount, 0);
+    limits_ = eager_limits(kv.front().n_blocks);
     context_.model = &model_;
     context_.backend = &backend_;
     context_.kv = std::move(kv);
+    context_.groups = config_.groups;
     context_.skip_padding = config_.skip_padding;
     context_.sampled_vocab = config_.sampled_vocab > 0 ? config_.sampled_vocab : model_.config().vocab_size;
     if (config_.time_steps) {
@@ -82,25 +49,27 @@ class RunnerImpl : public Runner {
     history_lens_ = backend_.device->allocate(4LL * config_.max_seqs);
     reserve_workspace();
     eager_ = make_family(max_tokens_, std::max(config_.max_seqs, config_.max_rows), false);
-    init_status_ = start_graphs();
-    limits_ = limits();
+    decode_status_ = start_decode();
+    init_status_ = start_extend();
+    if (extend_) limits_.ladder = extend_->ladder();
+  }
+
+  /// Nothing may still run when graphs and buffers go (S-98). After a dirty capture this is never reached.
+  ~RunnerImpl() override {
+    try {
+      backend_.device->synchronize();
+    } catch (const Error& e) {
+      log_.error(std::string("waiting for the device before its graphs are destroyed: ") + e.what());
+    }
   }
 
   StepResult run(const Batch& batch) override {
     begin(batch);
-    if (!batch.has_prefill()) return run_decode(batch);
-    const Eligibility chosen = choose(batch);
-    if (!chosen.ok()) {
-      count_fallback(chosen, batch);
-      StepResult result = run_eager_now(batch, 0);
-      result.status = chosen.status;
-      return result;
-    }
-    extend_->replay(batch, chosen.bucket);
-    ++stats_.prefill_replays;
-    ++stats_.bucket_hits[chosen.bucket];
-    stats_.padding_tokens += chosen.bucket - batch.n_tokens();
-    return finish(*extend_, batch, chosen.bucket, PrefillStatus::kReplayed);
+    const auto role = auto_role(config_.instance, batch.has_prefill() ? BatchKind::kPrefill : BatchKind::kDecode);
+    if (!role)
+      throw Error(ErrorCode::kUnsupported,
+                  "a decode step on an engine whose kind is " + std::string(to_string(config_.instance)));
+    return *role == GraphRole::kDecode ? run_decode(batch) : run_prefill(batch);
   }
 
   StepResult run_eager(const Batch& batch, int capacity) override {
@@ -112,6 +81,14 @@ class RunnerImpl : public Runner {
   PrefillStatus init_status() const override { return init_status_; }
   const RunnerStats& stats() const override { return stats_; }
   const std::vector<CaptureRecord>& captures() const override { return captures_; }
+  const std::map<int, BucketTimes>& bucket_times() const override { return policy_.times(); }
+
+  const Staging* staging(GraphRole role) const override {
+    const GraphFamily* family = role == GraphRole::kExtend   ? extend_.get()
+                                : role == GraphRole::kDecode ? decode_.get()
+                                                             : nullptr;
+    return family ? &family->staging() : nullptr;
+  }
 
   void load_history(int history_row, std::span<const std::int32_t> tokens) override {
     CHECK(history_row >= 0 && history_row < config_.max_seqs && static_cast<int>(tokens.size()) <= config_.max_seq_len);
@@ -130,8 +107,7 @@ class RunnerImpl : public Runner {
 
   void limit_blocks(int n_blocks) override {
     CHECK(n_blocks >= 1 && n_blocks <= context_.kv.front().n_blocks);
-    n_blocks_ = n_blocks;
-    limits_ = limits();
+    limits_.n_blocks = n_blocks;
   }
 
   int max_tokens() const override { return extend_ ? extend_->ladder().back() : max_tokens_; }
@@ -158,13 +134,18 @@ class RunnerImpl : public Runner {
     shape.max_rows = max_rows;
     shape.block_size = config_.block_size;
     shape.table_width = table_width();
-    shape.n_groups = 1;
+    shape.n_groups = static_cast<int>(config_.groups.size());
     shape.position_factor = model_.config().position_factor;
     shape.max_seqs = config_.max_seqs;
     shape.max_seq_len = config_.max_seq_len;
-    return std::make_unique<GraphFamily>(context_, shape, with_scratch ? scratch_ : no_scratch(),
-                                         model_.config().pad_token_id.value_or(0), history_.as<std::int32_t>(),
-                                         history_lens_.as<std::int32_t>());
+    return std::make_unique<GraphFamily>(context_, shape, with_scratch ? scratch_ : no_scratch(), pad_token(),
+                                         history_.as<std::int32_t>(), history_lens_.as<std::int32_t>());
+  }
+
+  /// A valid id of the vocabulary, whatever the files say (S-42).
+  std::int32_t pad_token() const {
+    const int pad = model_.config().pad_token_id.value_or(0);
+    return pad >= 0 && pad < model_.config().vocab_size ? pad : 0;
   }
 
   void reserve_workspace() {
@@ -200,78 +181,114 @@ class RunnerImpl : public Runner {
   static std::vector<std::vector<std::int32_t>> no_scratch() { return {}; }
   int table_width() const { return (config_.max_seq_len + config_.block_size - 1) / config_.block_size; }
 
-  GraphLimits limits() const {
+  /// What the forward can take; the ladder is added once it is captured.
+  GraphLimits eager_limits(int n_blocks) const {
     GraphLimits limits;
-    if (extend_) limits.ladder = extend_->ladder();
     limits.max_rows = config_.max_rows;
     limits.max_seq_len = config_.max_seq_len;
     limits.block_size = config_.block_size;
     limits.table_width = table_width();
-    limits.n_blocks = n_blocks_;
+    limits.groups = config_.groups;
+    limits.n_blocks = n_blocks;
     limits.position_factor = model_.config().position_factor;
     limits.scratch = !scratch_.empty();
-    limits.capabilities = backend_.capabilities;
+    limits.capabilities = attention_.capabilities;
     return limits;
   }
 
-  /// Captures both families; the prefill family's outcome. Under `strict` a degradation is an error (D6).
-  PrefillStatus start_graphs() {
-    if (config_.enable_graphs && !config_.decode_buckets.empty() && topology_supported(config_.topology) &&
-        enough_scratch(config_.decode_buckets.back()))
-      decode_ = captured_family(GraphRole::kDecode, config_.decode_buckets, config_.max_seqs);
-    if (!config_.enable_graphs || !config_.enable_prefill_graphs) return PrefillStatus::kNotRequested;
-    if (!topology_supported(config_.topology))
-      return degrade(PrefillStatus::kTopologyNotSupported, "a parallel size above 1");
-    if (!backend_.capabilities.prefill_graph)
-      return degrade(PrefillStatus::kAttentionBackendUnsupported,
-                     "the backend's attention is not safe in a prefill graph");
-    if (config_.prefill_buckets.empty()) return degrade(PrefillStatus::kCaptureUnavailable, "the ladder is empty");
-    if (!enough_scratch(config_.prefill_buckets.back()))
-      return degrade(PrefillStatus::kScratchKvUnavailable, "scratch blocks do not cover the largest bucket");
-    try {
-      extend_ = captured_family(GraphRole::kExtend, config_.prefill_buckets, config_.max_rows);
-    } catch (const Error& e) {
-      if (e.code() == ErrorCode::kDirtyCapture) throw;
-      return degrade(PrefillStatus::kCaptureUnavailable, e.what());
-    }
-    if (config_.policy == GraphPolicy::kMeasured) measure_buckets();
-    return PrefillStatus::kReplayed;
+  Deployment deployment(bool wanted, const std::vector<int>& ladder) const {
+    Deployment d;
+    d.graphs = config_.enable_graphs;
+    d.prefill_graphs = wanted;
+    d.topology = config_.topology;
+    d.instance = config_.instance;
+    d.groups = config_.groups;
+    d.ladder = ladder;
+    for (const auto& blocks : scratch_) d.n_scratch.push_back(static_cast<int>(blocks.size()));
+    const int largest = ladder.empty() ? 0 : ladder.back();
+    d.n_scratch_needed = std::min((largest + config_.block_size - 1) / config_.block_size, table_width());
+    return d;
   }
 
-  bool enough_scratch(int bucket) const {
-    const std::size_t needed = static_cast<std::size_t>((bucket + config_.block_size - 1) / config_.block_size);
-    if (scratch_.empty()) return false;
-    for (const auto& blocks : scratch_)
-      if (blocks.size() < std::min<std::size_t>(needed, static_cast<std::size_t>(table_width()))) return false;
-    return true;
+  /// Outcome of start-up per family: kReplayed stands for "ready". Under `strict` a degradation is an error (D6).
+  PrefillStatus start_decode() {
+    const auto& ladder = config_.decode_buckets;
+    const Eligibility gates = check_deployment(deployment(!ladder.empty(), ladder));
+    if (!gates.ok()) return degrade("decode", {gates.status, gates.detail});
+    const auto failure = try_to_capture([&] {
+      if (!attention_.refreshes_in_place)
+        throw AttentionUnsupported("attention " + attention_.name + " cannot refresh its parameters in place");
+      decode_ = captured_family(GraphRole::kDecode, ladder, config_.max_seqs);
+    });
+    return failure ? degrade("decode", *failure) : PrefillStatus::kReplayed;
   }
 
-  PrefillStatus degrade(PrefillStatus status, const std::string& why) {
-    const std::string line = "prefill graphs are off: reason=" + std::string(to_string(status)) + " detail=" + why;
+  PrefillStatus start_extend() {
+    const auto& ladder = config_.prefill_buckets;
+    const Eligibility gates = check_deployment(deployment(config_.enable_prefill_graphs, ladder));
+    if (!gates.ok()) return degrade("prefill", {gates.status, gates.detail});
+    const auto failure = try_to_capture([&] {
+      plan_prefill_attention();
+      extend_ = captured_family(GraphRole::kExtend, ladder, config_.max_rows);
+      measure_buckets();
+    });
+    if (!failure) return PrefillStatus::kReplayed;
+    extend_.reset();
+    policy_ = {};
+    std::erase_if(captures_, [](const CaptureRecord& c) { return c.family == to_string(GraphRole::kExtend); });
+    return degrade("prefill", *failure);
+  }
+
+  /// Before anything is captured: graph and eager must run the same attention, and it must be safe in a graph.
+  void plan_prefill_attention() {
+    const AttentionBackend& planned = model_.plan_attention(backend_, AttentionMode::kPrefillGraph);
+    if (&planned != &attention_ || !planned.capabilities.prefill_graph)
+      throw AttentionUnsupported("attention " + planned.name + ": eager runs " + attention_.name +
+                                 ", a prefill graph needs the same one and declared safe");
+  }
+
+  PrefillStatus degrade(const char* family, const CleanFailure& why) {
+    if (why.status == PrefillStatus::kNotRequested) return why.status;
+    const std::string line =
+        std::string(family) + " graphs are off: reason=" + std::string(to_string(why.status)) + " detail=" + why.detail;
     if (config_.strict) throw Error(ErrorCode::kUnsupported, line + " (--strict-cuda-graph)");
     log_.warning(line);
-    return status;
+    return why.status;
   }
 
   std::unique_ptr<GraphFamily> captured_family(GraphRole role, const std::vector<int>& ladder, int max_rows) {
     auto family = make_family(ladder.back(), max_rows, true);
-    for (const auto& captured : family->capture(ladder))
-      captures_.push_back({std::string(to_string(role)), captured.bucket, captured.us, captured.bytes, captured.nodes});
+    const std::string name(to_string(role));
+    double us = 0;
+    std::int64_t bytes = 0;
+    for (const auto& captured : family->capture(ladder)) {
+      captures_.push_back({name, captured.bucket, captured.us, captured.bytes, captured.nodes});
+      us += captured.us;
+      bytes += captured.bytes;
+    }
+    log_.info(name + " graphs: " + std::to_string(ladder.size()) + " buckets up to " + std::to_string(ladder.back()) +
+              " captured in " + std::to_string(static_cast<std::int64_t>(us / 1000)) + " ms, " + std::to_string(bytes) +
+              " bytes");
     return family;
   }
 
   /// Times a full step of each bucket both ways, on a row that lives in scratch (D3).
   void measure_buckets() {
+    for (const auto& [bucket, times] : config_.known_times) policy_.set(bucket, times);
+    const bool wanted = config_.measure_buckets || config_.policy == GraphPolicy::kMeasured;
+    if (!wanted || !config_.known_times.empty()) return;
     for (int bucket : extend_->ladder()) {
       const Batch batch = scratch_batch(bucket);
-      policy_.set(bucket, median_us([&] { extend_->replay(batch, bucket); }),
-                  median_us([&] { eager_->run_eager(batch); }));
+      policy_.set(bucket,
+                  {median_us([&] { extend_->replay(batch, bucket); }), median_us([&] { eager_->run_eager(batch); })});
     }
   }
 
   Batch scratch_batch(int n_tokens) const {
     Batch batch;
-    batch.input_ids.assign(n_tokens, 0);
+    batch.input_ids.assign(n_tokens, pad_token());
+    batch.group_tags.clear();
+    for (const CacheGroup& group : config_.groups) batch.group_tags.push_back(group.tag);
     batch.rows.resize(1);
     batch.rows[0].n_tokens = n_tokens;
     batch.rows[0].prefill = true;
@@ -303,28 +320,55 @@ class RunnerImpl : public Runner {
     return found;
   }
 
-  StepResult run_decode(const Batch& batch) {
-    const int n_rows = static_cast<int>(batch.rows.size());
-    const bool single = batch.n_tokens() == n_rows;
-    const auto bucket = decode_ && single ? pick_bucket(decode_->ladder(), n_rows) : std::nullopt;
-    if (!bucket) {
-      ++stats_.decode_eager;
-      return run_eager_now(batch, 0);
+  StepResult run_prefill(const Batch& batch) {
+    const Eligibility chosen = choose(batch);
+    if (!chosen.ok()) {
+      count_fallback("prefill", chosen, batch, stats_.fallbacks, prefill_ticks_, extend_.get());
+      StepResult result = run_eager_now(batch, 0);
+      result.status = chosen.status;
+      return result;
     }
-    decode_->replay(batch, *bucket);
-    ++stats_.decode_replays;
-    return finish(*decode_, batch, *bucket, PrefillStatus::kNotRequested);
+    extend_->replay(batch, chosen.bucket);
+    ++stats_.prefill_replays;
+    ++stats_.bucket_hits[chosen.bucket];
+    stats_.padding_tokens += chosen.bucket - batch.n_tokens();
+    return finish(*extend_, batch, chosen.bucket, PrefillStatus::kReplayed);
   }
 
-  /// The one place where a forward with prefill work that fell back is counted and logged (S-87, S-88).
-  void count_fallback(const Eligibility& why, const Batch& batch) {
-    if (why.status == PrefillStatus::kNotRequested) return;
+  Eligibility choose_decode(const Batch& batch) const {
+    if (!decode_) return {decode_status_, 0, "decided at start-up"};
+    const int n_rows = static_cast<int>(batch.rows.size());
+    if (batch.n_tokens() != n_rows)
+      return {PrefillStatus::kInputMetadataInvalid, 0, "a decode row of more than one token"};
+    const auto bucket = pick_bucket(decode_->ladder(), n_rows);
+    if (!bucket) return {PrefillStatus::kRequestCountExceedCaptureLimit, 0, "more rows than the largest bucket"};
+    return {PrefillStatus::kReplayed, *bucket, {}};
+  }
+
+  StepResult run_decode(const Batch& batch) {
+    const Eligibility chosen = choose_decode(batch);
+    if (!chosen.ok()) {
+      ++stats_.decode_eager;
+      count_fallback("decode", chosen, batch, stats_.decode_misses, decode_ticks_, decode_.get());
+      return run_eager_now(batch, 0);
+    }
+    decode_->replay(batch, chosen.bucket);
+    ++stats_.decode_replays;
+    return finish(*decode_, batch, chosen.bucket, PrefillStatus::kNotRequested);
+  }
+
+  using Ticks = std::array<Tick, kPrefillStatusCount>;
+
+  /// The one place where a forward that fell back is counted and logged (S-87..S-90).
+  void count_fallback(const char* what, const Eligibility& why, const Batch& batch, std::vector<std::int64_t>& counts,
+                      Ticks& ticks, const GraphFamily* family) {
     const auto reason = static_cast<std::size_t>(why.status);
-    ++stats_.fallbacks[reason];
-    if (const auto count = ticks_[reason].next())
-      log_.warning("prefill ran eager: reason=" + std::string(to_string(why.status)) +
+    ++counts[reason];
+    if (why.status == PrefillStatus::kNotRequested) return;
+    if (const auto count = ticks[reason].next())
+      log_.warning(std::string(what) + " ran eager: reason=" + std::string(to_string(why.status)) +
                    " tokens=" + std::to_string(batch.n_tokens()) + " requests=" + std::to_string(batch.rows.size()) +
-                   " max_bucket=" + std::to_string(extend_ ? extend_->ladder().back() : 0) +
+                   " max_bucket=" + std::to_string(family ? family->ladder().back() : 0) +
                    " count=" + std::to_string(count) + " detail=" + why.detail);
   }
 
@@ -344,29 +388,29 @@ class RunnerImpl : public Runner {
   const Model& model_;
   Backend& backend_;
   Log log_;
-  std::vector<std::vector<std::int32_t>> scratch_;
+  std::vector<std::vector<std::int32_t>> scratch_;  // per group
+  const AttentionBackend& attention_;
   int max_tokens_;
-  int n_blocks_ = 0;
   Arena arena_;
   Buffer history_, history_lens_;
   ForwardContext context_;
   std::unique_ptr<Stopwatch> stopwatch_;
-  GraphLimits limits_;  // of run(); fixed after start-up
   Clock::time_point started_;
   std::unique_ptr<GraphFamily> eager_, extend_, decode_;
   PrefillStatus init_status_ = PrefillStatus::kCaptureUnavailable;
+  PrefillStatus decode_status_ = PrefillStatus::kCaptureUnavailable;
+  GraphLimits limits_;
   MeasuredPolicy policy_;
   RunnerStats stats_;
   std::vector<CaptureRecord> captures_;
-  std::array<Tick, kPrefillStatusCount> ticks_;
+  Ticks prefill_ticks_, decode_ticks_;
 };
 
 }  // namespace
 
 std::unique_ptr<Runner> make_runner(const RunnerConfig& config, const Model& model, Backend& backend,
-                                    std::vector<KvLayer> kv, std::vector<std::vector<std::int32_t>> scratch,
-                                    const Log& log) {
-  return std::make_unique<RunnerImpl>(config, model, backend, std::move(kv), std::move(scratch), log);
+                                    std::vector<KvLayer> kv, std::vector<GroupBlocks> scratch, const Log& log) {
+  return std::make_unique<RunnerImpl>(config, model, backend, std::move(kv), scratch, log);
 }
 
 }  // namespace monograph

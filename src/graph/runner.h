@@ -9,7 +9,11 @@
 
 #include "base/log.h"
 #include "graph/batch.h"
+#include "graph/cache_groups.h"
 #include "graph/eligibility.h"
+#include "graph/policy.h"
+#include "graph/role.h"
+#include "graph/staging.h"
 #include "model/model.h"
 #include "monograph/config.h"
 #include "ops/backend.h"
@@ -31,7 +35,12 @@ struct RunnerConfig {
   bool time_steps = false;  ///< Fill StepResult::device_us, at the price of two more stream calls a step; for `bench`.
   bool strict = false;      ///< A start-up degradation is an error (D6).
   GraphPolicy policy = GraphPolicy::kAlways;
+  /// Times to go by instead of measuring, for buckets of the ladder; empty: measured at start where they are needed.
+  std::map<int, BucketTimes> known_times;
+  bool measure_buckets = false;  ///< Also without the measured policy, to show them.
   Topology topology;
+  InstanceKind instance = InstanceKind::kTarget;
+  std::vector<CacheGroup> groups{CacheGroup{}};  ///< The cache's; KvLayer::group counts in this list.
 };
 
 /// Counters the engine exports; only the engine thread writes, so readers copy them through the engine.
@@ -40,6 +49,7 @@ struct RunnerStats {
   std::int64_t padding_tokens = 0;
   std::map<int, std::int64_t> bucket_hits;  ///< extend family
   std::vector<std::int64_t> fallbacks;      ///< By PrefillStatus; every reason exists from the start.
+  std::vector<std::int64_t> decode_misses;  ///< The same for decode steps; they add up to decode_eager.
 };
 
 /// One captured graph; known once start-up is over.
@@ -60,6 +70,8 @@ class Runner {
   virtual PrefillStatus init_status() const = 0;
   virtual const RunnerStats& stats() const = 0;
   virtual const std::vector<CaptureRecord>& captures() const = 0;
+  /// Times of each prefill bucket, by which the measured policy chooses; empty if nothing was measured.
+  virtual const std::map<int, BucketTimes>& bucket_times() const = 0;
   /// Sets the first tokens of a sequence's history row without running them (a prefix hit skips their forward).
   virtual void load_history(int history_row, std::span<const std::int32_t> tokens) = 0;
   /// The logits of the last step, row-major [R, V], copied to the host; rows that sampled nothing are undefined.
@@ -71,6 +83,8 @@ class Runner {
   virtual StepResult run_eager(const Batch& batch, int capacity = 0) = 0;
   /// Ids in block tables end before `n_blocks` (until then: all that the views have). Captured graphs stay as they are.
   virtual void limit_blocks(int n_blocks) = 0;
+  /// What a family's steps are staged in, for audits; null without that family.
+  virtual const Staging* staging(GraphRole role) const = 0;
   /// Largest step the runner can take: tokens and rows, graph or eager.
   virtual int max_tokens() const = 0;
   virtual int max_rows() const = 0;
@@ -78,11 +92,11 @@ class Runner {
   virtual std::int64_t fixed_bytes() const = 0;
 };
 
-/// `kv` are the layers' views; `scratch[g]` the reserved blocks of group g, at least ceil(Cmax / block_size) each
-/// (empty: no graphs, kScratchKvUnavailable). Model, backend and the cache outlive the runner. Captures decode, then
-/// extend graphs.
+/// `kv` are the layers' views; `scratch` the reserved blocks of every group, at least ceil(Cmax / block_size) each
+/// (empty: no graphs, kScratchKvUnavailable; a tag that is missing, unknown, empty or twice: Error(kInvalidArgument)).
+/// Model, backend, cache and scratch outlive the runner. Captures decode, then extend graphs. After
+/// Error(kDirtyCapture) a graph may still refer to scratch and buffers: the process must end.
 std::unique_ptr<Runner> make_runner(const RunnerConfig& config, const Model& model, Backend& backend,
-                                    std::vector<KvLayer> kv, std::vector<std::vector<std::int32_t>> scratch,
-                                    const Log& log);
+                                    std::vector<KvLayer> kv, std::vector<GroupBlocks> scratch, const Log& log);
 
 }  // namespace monograph

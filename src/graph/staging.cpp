@@ -24,13 +24,16 @@ struct Staging::Area {
 };
 
 Staging::Staging(Device& device, const InputShape& shape, std::vector<std::vector<std::int32_t>> scratch,
-                 std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens)
+                 std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens,
+                 std::vector<CacheGroup> groups)
     : shape_(shape),
       layout_(shape),
+      groups_(std::move(groups)),
       scratch_(std::move(scratch)),
       pad_token_(pad_token),
       history_(history),
       history_lens_(history_lens) {
+  CHECK(static_cast<int>(groups_.size()) == shape_.n_groups);
   for (const auto& blocks : scratch_) CHECK(static_cast<int>(blocks.size()) <= shape_.table_width);
   for (auto& area : host_) area = device.allocate_host(layout_.bytes);
   selector_ = device.allocate_host(sizeof(std::int32_t));
@@ -52,11 +55,13 @@ void Staging::stage_tables(std::int32_t* tables, const Batch& batch) {
   int& in_use = rows_in_tables_[static_cast<std::size_t>(1 - *selector_.as<std::int32_t>())];
   const int n_cleared = std::max(in_use, static_cast<int>(batch.rows.size()));  // tables are long: 128 kB for 256 rows
   in_use = static_cast<int>(batch.rows.size());
+  const auto table_of_group = match_tags(groups_, batch.group_tags);
+  CHECK(batch.rows.empty() || table_of_group);
   for (int group = 0; group < shape_.n_groups; ++group) {
     std::int32_t* table = tables + group * shape_.n_slots() * width;
     std::fill(table, table + n_cleared * width, 0);
     for (std::size_t row = 0; row < batch.rows.size(); ++row) {
-      const auto& blocks = batch.rows[row].block_tables[group];
+      const auto& blocks = batch.rows[row].block_tables[(*table_of_group)[group]];
       CHECK(static_cast<std::int64_t>(blocks.size()) <= width);
       std::copy(blocks.begin(), blocks.end(), table + static_cast<std::int64_t>(row) * width);
     }
@@ -112,8 +117,9 @@ void Staging::stage(const Batch& batch, int capacity) {
   std::fill(ids + n_tokens, ids + capacity, pad_token_);
   if (const std::int64_t p = shape_.position_factor; p > 0) {
     std::int32_t* positions = area.ints(layout_.position_ids);
-    if (batch.position_ids) std::copy(batch.position_ids->begin(), batch.position_ids->end(), positions);
     const std::int64_t staged = batch.position_ids ? n_tokens * p : 0;
+    CHECK(!batch.position_ids || static_cast<std::int64_t>(batch.position_ids->size()) >= staged);
+    if (batch.position_ids) std::copy_n(batch.position_ids->begin(), staged, positions);
     std::fill(positions + staged, positions + capacity * p, 0);
   }
   *selector_.as<std::int32_t>() = 1 - *selector_.as<std::int32_t>();

@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "graph/batch.h"
+#include "graph/cache_groups.h"
 #include "ops/inputs.h"
 
 namespace monograph {
@@ -13,9 +14,11 @@ namespace monograph {
 class Staging {
  public:
   /// `scratch[g]`: the scratch blocks of group g (may be empty where only exact eager steps are staged).
-  /// `history`, `history_lens`: shared by all families, [max_seqs, max_seq_len] and [max_seqs].
+  /// `history`, `history_lens`: shared by all families, [max_seqs, max_seq_len] and [max_seqs]. `groups` are the
+  /// cache's; a batch may hold its tables in another order.
   Staging(Device& device, const InputShape& shape, std::vector<std::vector<std::int32_t>> scratch,
-          std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens);
+          std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens,
+          std::vector<CacheGroup> groups = {CacheGroup{}});
 
   /// Writes the whole set for `batch` in a bucket of `capacity` into the area that no replay reads, and makes it the
   /// one the next fetch takes. Nothing of an earlier, larger batch survives (I3). The batch must fit shape and capacity
@@ -43,6 +46,7 @@ class Staging {
 
   InputShape shape_;
   StagingLayout layout_;
+  std::vector<CacheGroup> groups_;
   std::vector<std::vector<std::int32_t>> scratch_;
   std::int32_t pad_token_;
   std::array<Buffer, 2> host_;

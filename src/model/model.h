@@ -25,6 +25,9 @@ class Model {
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
   virtual std::int64_t weight_bytes() const = 0;
+  /// The attention that its forward uses. An override must honour the mode: in kPrefillGraph it throws
+  /// AttentionUnsupported instead of giving one that is not safe there (S-57; a test asks every family).
+  virtual const AttentionBackend& plan_attention(const Backend& backend, AttentionMode mode) const;
   /// Queues one forward: embedding, layers, logits of the sampled rows. Everything after derive_inputs, before sample.
   virtual void forward(Ops& ops, const StepInputs& in, std::span<const KvLayer> kv, Activations& a) const = 0;
 };

@@ -19,9 +19,10 @@ Backend make_cpu_backend(const BackendOptions& options, const Log& log) {
   log.info(device->description() + ", " + kernels.name + " kernels, activations " +
            std::string(to_string(options.activation_dtype)));
   backend.device = std::move(device);
-  backend.capabilities.prefill_graph = true;
-  backend.capabilities.paged_prefix = true;
-  backend.capabilities.mixed_rows = true;
+  backend.attention.push_back({.name = "cpu_paged",
+                               .supports = [](const AttentionShape& shape) { return shape.head_dim > 0; },
+                               .refreshes_in_place = true,
+                               .capabilities = {.prefill_graph = true, .paged_prefix = true, .mixed_rows = true}});
   return backend;
 }
 

@@ -2,22 +2,14 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "device/device.h"
+#include "ops/attention.h"
 #include "ops/ops.h"
 
 namespace monograph {
-
-/// What a backend's attention declares; each false by default, each tested when true. (SPEC C.3)
-struct BackendCapabilities {
-  bool prefill_graph = false;
-  bool paged_prefix = false;
-  bool mixed_rows = false;
-  bool publish_kv = false;
-  bool feature_rows = false;
-  bool token_types = false;
-};
 
 struct BackendOptions {
   std::string device = "auto";  ///< "auto", "cpu", "cuda"
@@ -31,8 +23,8 @@ struct BackendOptions {
 struct Backend {
   std::unique_ptr<Device> device;  ///< Outlives ops and everything allocated from it.
   std::unique_ptr<Ops> ops;
-  BackendCapabilities capabilities;
-  std::string name;  ///< "cpu", "cuda"
+  std::vector<AttentionBackend> attention;  ///< The first that supports a model's shape serves it.
+  std::string name;                         ///< "cpu", "cuda"
 };
 
 /// Throws Error(kUnsupported) in one sentence if the device is not there or not supported.

@@ -220,7 +220,12 @@ TEST(Commands, InspectAndBenchShowTheModel) {
                                  "--prefill-cuda-graph-capture-config", "16,32"});
   EXPECT_EQ(graphs.wait(), kExitOk) << graphs.err();
   EXPECT_THAT(graphs.out(), ContainsRegex("prefill graphs +ready\n"));
-  for (const char* row : {"\\| 16 \\|", "\\| 32 \\|", "\\| 4 \\|"}) EXPECT_THAT(graphs.out(), ContainsRegex(row));
+  EXPECT_THAT(graphs.out(), ContainsRegex("policy +always\n"));
+  EXPECT_THAT(graphs.out(), ContainsRegex("\\| decode \\| 4 \\| [0-9.]+ \\| [0-9]+ \\| [0-9]+ \\| \\| \\| \\|\n"));
+  for (const std::string bucket : {"16", "32"})  // D3: graph and eager time of each prefill bucket, whatever the policy
+    EXPECT_THAT(graphs.out(),
+                ContainsRegex("\\| extend \\| " + bucket +
+                              " \\| [0-9.]+ \\| [0-9]+ \\| [0-9]+ \\| [0-9.]+ \\| [0-9.]+ \\| (graph|eager) \\|\n"));
 
   Child bench = Child::command({"bench", "prefill", "--model", kChatModel, "--threads", "1", "--max-seqs", "4",
                                 "--prompt-lengths", "5,17", "--repetitions", "1", "--output", "csv"});

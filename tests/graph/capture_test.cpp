@@ -51,12 +51,12 @@ TEST(CaptureGraph, AFailureInsideIsDirtyWhateverItsType) {  // S-28, S-29
 
 TEST(MeasuredPolicy, ComparesTheBatchAtHand) {  // S-14
   MeasuredPolicy policy;
-  policy.set(16, 10, 40);
-  policy.set(32, 30, 50);
+  policy.set(16, {10, 40});
+  policy.set(32, {30, 50});
   EXPECT_FALSE(policy.eager_is_faster(16, 16));
   EXPECT_FALSE(policy.eager_is_faster(32, 32));
   EXPECT_FALSE(policy.eager_is_faster(64, 40)) << "a bucket that was not measured replays";
-  policy.set(32, 45, 50);
+  policy.set(32, {45, 50});
   EXPECT_TRUE(policy.eager_is_faster(32, 17)) << "eager at 17 tokens: about 40.6 us";
   EXPECT_FALSE(policy.eager_is_faster(32, 30));
 }

@@ -92,8 +92,22 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"prefix", PrefillStatus::kPrefixCacheNotSupported,
              [](GraphLimits& l, auto&) { l.capabilities.paged_prefix = false; }},
         Case{"scratch", PrefillStatus::kScratchKvUnavailable, [](GraphLimits& l, auto&) { l.scratch = false; }},
-        Case{"groups", PrefillStatus::kGraphInputShapeMismatch,
+        Case{"no_tables", PrefillStatus::kInputMetadataInvalid,
              [](auto&, Batch& b) { b.rows[0].block_tables.clear(); }},
+        Case{"other_tag", PrefillStatus::kGraphInputShapeMismatch, [](auto&, Batch& b) { b.group_tags = {"window"}; }},
+        Case{"missing_tag", PrefillStatus::kGraphInputShapeMismatch,
+             [](GraphLimits& l, auto&) {
+               l.groups = {{.tag = "full"}, {.tag = "window"}};
+             }},
+        Case{"publish_kv", PrefillStatus::kPdCacheStoreNotSupported,
+             [](auto&, Batch& b) { b.rows[1].needs.publish_kv = true; }},
+        Case{"features", PrefillStatus::kMultimodalInputNotSupported,
+             [](auto&, Batch& b) { b.rows[1].needs.features = true; }},
+        Case{"token_types", PrefillStatus::kTokenTypeInputNotSupported,
+             [](auto&, Batch& b) { b.rows[1].needs.token_types = true; }},
+        Case{"adapter", PrefillStatus::kLoraNotSupported, [](auto&, Batch& b) { b.rows[1].needs.adapter = true; }},
+        Case{"prompt_logits", PrefillStatus::kRequestNotSupported,
+             [](auto&, Batch& b) { b.rows[1].needs.prompt_logits = true; }},
         Case{"short_table", PrefillStatus::kInputMetadataInvalid,
              [](auto&, Batch& b) { b.rows[0].block_tables[0].pop_back(); }},
         Case{"null_block", PrefillStatus::kInputMetadataInvalid,
@@ -136,6 +150,141 @@ TEST(Topology, EveryFieldIsLookedAt) {  // S-16
   Topology disaggregated;
   disaggregated.ffn_disaggregation = true;
   EXPECT_FALSE(topology_supported(disaggregated));
+}
+
+const std::vector<int> kScratchLadder{16, 64};
+
+Deployment deployment() {
+  Deployment d;
+  d.ladder = kScratchLadder;
+  d.n_scratch = {4};
+  d.n_scratch_needed = 4;
+  return d;
+}
+
+struct StaticCase {
+  const char* name;
+  PrefillStatus status;
+  std::function<void(Deployment&)> change;
+};
+
+/// Every static gate over a deployment that passes; no device anywhere (S-20, S-25).
+class StaticGates : public testing::TestWithParam<StaticCase> {};
+
+TEST_P(StaticGates, S20_GivesItsOwnStatus) {
+  Deployment d = deployment();
+  ASSERT_TRUE(check_deployment(d).ok()) << check_deployment(d).detail;
+  GetParam().change(d);
+  const Eligibility found = check_deployment(d);
+  EXPECT_EQ(to_string(found.status), to_string(GetParam().status)) << found.detail;
+  EXPECT_FALSE(found.detail.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    C3, StaticGates,
+    testing::Values(
+        StaticCase{"master", PrefillStatus::kNotRequested, [](Deployment& d) { d.graphs = false; }},
+        StaticCase{"feature", PrefillStatus::kNotRequested, [](Deployment& d) { d.prefill_graphs = false; }},
+        StaticCase{"topology", PrefillStatus::kTopologyNotSupported,
+                   [](Deployment& d) { d.topology.pipeline_parallel = 2; }},
+        StaticCase{"dtype", PrefillStatus::kModelNotSupported, [](Deployment& d) { d.dtype_declared = false; }},
+        StaticCase{"latent_attention", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) { d.latent_attention = true; }},
+        StaticCase{"speculative", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) { d.instance = InstanceKind::kSpeculativeTarget; }},
+        StaticCase{"draft", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) { d.instance = InstanceKind::kDraft; }},
+        StaticCase{"embedding", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) { d.instance = InstanceKind::kEmbedding; }},
+        StaticCase{"micro_batches", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) { d.layer_micro_batches = true; }},
+        StaticCase{"no_cache", PrefillStatus::kScratchKvUnavailable, [](Deployment& d) { d.has_cache = false; }},
+        StaticCase{"window_group", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) {
+                     d.groups.push_back({.tag = "window", .kind = CacheGroupKind::kSlidingWindow});
+                     d.n_scratch = {4, 4};
+                   }},
+        StaticCase{"linear_group", PrefillStatus::kModelNotSupported,
+                   [](Deployment& d) { d.groups[0].kind = CacheGroupKind::kLinearState; }},
+        StaticCase{"no_ladder", PrefillStatus::kCaptureUnavailable, [](Deployment& d) { d.ladder = {}; }},
+        StaticCase{"no_scratch", PrefillStatus::kScratchKvUnavailable, [](Deployment& d) { d.n_scratch.clear(); }},
+        StaticCase{"little_scratch", PrefillStatus::kScratchKvUnavailable, [](Deployment& d) { d.n_scratch = {3}; }},
+        StaticCase{"scratch_of_one_group", PrefillStatus::kScratchKvUnavailable,
+                   [](Deployment& d) { d.groups.push_back({.tag = "second"}); }}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Eligibility, SeveralFullGroupsAreAllowed) {
+  Deployment d = deployment();
+  d.groups.push_back({.tag = "second"});
+  d.n_scratch = {4, 4};
+  EXPECT_TRUE(check_deployment(d).ok());
+}
+
+TEST(Eligibility, S82_MorePositionIdsThanTokensAreFineInWholeTokens) {
+  GraphLimits l = limits();
+  l.position_factor = 3;
+  Batch b = mixed();
+  b.position_ids.emplace(30, 5);
+  EXPECT_TRUE(check_batch(l, b).ok());
+  b.position_ids->insert(b.position_ids->end(), 3, -7);  // a further token's, which nobody reads
+  EXPECT_TRUE(check_batch(l, b).ok());
+  EXPECT_EQ(malformed(l, b), "");
+  b.position_ids->push_back(0);
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kGraphInputShapeMismatch);
+  EXPECT_EQ(malformed(l, b), "position ids 34, a multiple of 3");
+}
+
+TEST(Eligibility, GatesAreAskedInTheirOrder) {  // C.4: of several reasons the first counts
+  GraphLimits l = limits();
+  Batch b = mixed();
+  b.rows[0].needs.prompt_logits = true;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kRequestNotSupported);
+  b.rows[0].needs.adapter = true;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kLoraNotSupported);
+  b.rows[0].block_tables[0].resize(8, 3);
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kGraphInputShapeMismatch);
+  l.ladder = {};
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kInputTokensExceedCaptureLimit);
+  b.rows[1].block_tables[0][0] = 0;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kInputMetadataInvalid);
+  l.scratch = false;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kScratchKvUnavailable);
+  b.rows[1].needs.token_types = true;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kTokenTypeInputNotSupported);
+  b.rows[1].needs.features = true;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kMultimodalInputNotSupported);
+  b.rows[1].needs.publish_kv = true;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kPdCacheStoreNotSupported);
+  l.capabilities.paged_prefix = false;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kPrefixCacheNotSupported);
+  b.input_ids.push_back(1);
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kInputMetadataInvalid);
+  l.max_seq_len = 28;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kInputTokensExceedCaptureLimit);
+  l.max_rows = 1;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kRequestCountExceedCaptureLimit);
+  l.capabilities.mixed_rows = false;
+  EXPECT_EQ(check_batch(l, b).status, PrefillStatus::kMixedPrefillDecodeNotSupported);
+}
+
+TEST(Eligibility, S24_AMissingInputIsAReasonAndNeverAnAssertion) {
+  const auto of = [](auto omit) {
+    GraphLimits l = limits();
+    l.position_factor = 3;
+    Batch b = mixed();
+    b.position_ids.emplace(30, 1);
+    EXPECT_TRUE(check_batch(l, b).ok());
+    omit(b);
+    EXPECT_NE(malformed(l, b), "") << "no forward could run it either";
+    return check_batch(l, b).status;
+  };
+  EXPECT_EQ(of([](Batch& b) { b.rows.clear(); }), PrefillStatus::kNotRequested);
+  EXPECT_EQ(of([](Batch& b) { b.input_ids.clear(); }), PrefillStatus::kInputMetadataInvalid);
+  EXPECT_EQ(of([](Batch& b) { b.rows[1].block_tables.clear(); }), PrefillStatus::kInputMetadataInvalid);
+  EXPECT_EQ(of([](Batch& b) { b.rows[1].block_tables[0].clear(); }), PrefillStatus::kInputMetadataInvalid);
+  EXPECT_EQ(of([](Batch& b) { b.rows[0].n_tokens = 0; }), PrefillStatus::kInputMetadataInvalid);
+  EXPECT_EQ(of([](Batch& b) { b.position_ids.reset(); }), PrefillStatus::kGraphInputShapeMismatch);
+  EXPECT_EQ(of([](Batch& b) { b.group_tags.clear(); }), PrefillStatus::kInputMetadataInvalid);
 }
 
 TEST(Malformed, SaysWhatIsWrong) {

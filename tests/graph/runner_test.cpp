@@ -41,36 +41,88 @@ std::vector<float> oracle(const TestSequence& s, LaneOptions options) {
   return lane.logits(0);
 }
 
-TEST_P(RunnerTest, ReplayEqualsEagerInEveryBucket) {  // I6, R10: at bucket, bucket - 1 and the least size
-  for (bool skip_padding : {true, false}) {
-    LaneOptions options = on_device();
-    options.runner.skip_padding = skip_padding;
-    Lane lane(options);
-    int least = 1;
-    for (int bucket : options.runner.prefill_buckets) {
-      for (int n : {least, bucket - 1, bucket}) {
-        TestSequence s = lane.sequence(n, static_cast<unsigned>(n), 1);
+/// R10 in small: each bucket at its fullest, one less and its least; both types; with and without a cached prefix; both
+/// ways of padding; NaN in every activation, in the cache and in scratch, wild ids in the padding.
+struct Case {
+  std::string device;
+  DType dtype;
+  int n_kv_heads;  // of 4: 4 is the packed layout (MHA), 2 and 1 the separate one (GQA, MQA) (S-58)
+  int prefix;
+  bool skip_padding;
+};
+
+class EveryBucket : public ::testing::TestWithParam<Case> {
+ protected:
+  static LaneOptions options() {
+    LaneOptions options;
+    options.device = GetParam().device;
+    options.activation_dtype = GetParam().dtype;
+    options.model.n_kv_heads = GetParam().n_kv_heads;
+    options.model.pad_token_id = options.model.vocab_size - 1;
+    options.runner.skip_padding = GetParam().skip_padding;
+    return options;
+  }
+};
+
+TEST_P(EveryBucket, R10_PG12_ReplayEqualsEager) {  // I6
+  const LaneOptions options = this->options();
+  Lane lane(options);
+  const int prefix = GetParam().prefix;
+  int least = 1;
+  for (int bucket : options.runner.prefill_buckets) {
+    for (int n : {least, bucket - 1, bucket}) {
+      SCOPED_TRACE(std::to_string(n) + " tokens in bucket " + std::to_string(bucket));
+      TestSequence s = lane.sequence(prefix + n, static_cast<unsigned>(n), 1);
+      const auto run = [&](auto step) {
+        lane.fill_cache(0xff);  // whatever is read without having been written shows
+        TestSequence fresh = s;
+        if (prefix > 0) {
+          Batch before;
+          lane.add(before, fresh, prefix, true, false);
+          lane.runner().run(before);
+        }
+        lane.poison_activations();
         Batch batch;
-        lane.fill_cache(0xff);  // NaN everywhere: whatever is read without having been written shows
-        lane.add(batch, s, n);
-        const StepResult replay = lane.runner().run(batch);
-        EXPECT_EQ(replay.status, PrefillStatus::kReplayed);
-        EXPECT_EQ(replay.bucket, bucket);
-        const auto logits = lane.logits(0);
-        const auto block = lane.block_bytes(1);
-        lane.fill_cache(0xff);
-        const StepResult eager = lane.runner().run_eager(batch);
-        EXPECT_TRUE(same_bits(logits, lane.logits(0))) << n << " tokens in bucket " << bucket;
-        EXPECT_EQ(block, lane.block_bytes(1));
-        EXPECT_EQ(replay.rows[0].token, eager.rows[0].token);
-        lane.runner().run_eager(batch, bucket);
-        EXPECT_TRUE(same_bits(logits, lane.logits(0))) << "eager in the bucket's shape";
-        for (float x : logits) ASSERT_TRUE(std::isfinite(x));
+        lane.add(batch, fresh, n);
+        step(batch);
+        std::vector<std::byte> blocks;
+        for (int block = 1; block <= (prefix + n + 63) / 64; ++block)
+          for (std::byte b : lane.block_bytes(block)) blocks.push_back(b);
+        return std::make_pair(lane.logits(0), blocks);
+      };
+      const auto replay = run([&](const Batch& batch) {
+        const StepResult result = lane.runner().run(batch);
+        EXPECT_EQ(result.status, PrefillStatus::kReplayed);
+        EXPECT_EQ(result.bucket, bucket);
+      });
+      for (int capacity : {0, bucket}) {
+        const auto eager = run([&](const Batch& batch) { lane.runner().run_eager(batch, capacity); });
+        EXPECT_TRUE(same_bits(replay.first, eager.first)) << "capacity " << capacity;
+        EXPECT_EQ(replay.second, eager.second) << "K and V, capacity " << capacity;
       }
-      least = bucket + 1;
+      for (float x : replay.first) ASSERT_TRUE(std::isfinite(x));
     }
+    least = bucket + 1;
   }
 }
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string& device : testing::devices())
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      for (int n_kv_heads : {4, 2, 1})
+        for (int prefix : {0, 70})
+          for (bool skip_padding : {true, false})
+            if (device == "cpu" || dtype == DType::kBF16)
+              all.push_back({device, dtype, n_kv_heads, prefix, skip_padding});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(R10, EveryBucket, ::testing::ValuesIn(cases()), [](const auto& info) {
+  const Case& c = info.param;
+  return c.device + (c.dtype == DType::kF32 ? "_f32" : "_bf16") + "_kv" + std::to_string(c.n_kv_heads) + "_prefix" +
+         std::to_string(c.prefix) + (c.skip_padding ? "_skip" : "_pad");
+});
 
 TEST_P(RunnerTest, ChunksPackingAndDecodeKeepTheBits) {  // D8, R11
   for (DType dtype : {DType::kF32, DType::kBF16}) {
@@ -171,10 +223,15 @@ TEST_P(RunnerTest, PaddingWritesOnlyToScratchAndOthersStayUntouched) {  // I4, I
 TEST_P(RunnerTest, CaptureWritesOnlyToScratch) {  // S-35: everything a start-up runs leaves the cache's blocks alone
   LaneOptions options = on_device();
   options.runner.policy = GraphPolicy::kMeasured;
-  Lane lane(options);
-  for (int block = 0; block < 64; ++block) {
-    if (std::count(lane.scratch()[0].begin(), lane.scratch()[0].end(), block)) continue;
-    for (std::byte b : lane.block_bytes(block)) ASSERT_EQ(b, std::byte{0}) << "block " << block;
+  options.cache_byte = 0x3c;
+  options.warm_up = true;
+  for (bool skip_padding : {true, false}) {
+    options.runner.skip_padding = skip_padding;
+    Lane lane(options);
+    for (int block = 0; block < 64; ++block) {
+      if (std::count(lane.scratch()[0].begin(), lane.scratch()[0].end(), block)) continue;
+      for (std::byte b : lane.block_bytes(block)) ASSERT_EQ(b, std::byte{0x3c}) << "block " << block;
+    }
   }
 }
 
@@ -230,7 +287,7 @@ TEST_P(RunnerTest, StartUpSaysWhyThereAreNoGraphs) {  // S-21, S-52
   EXPECT_EQ(status_of([](LaneOptions& o) { o.runner.prefill_buckets.clear(); }), PrefillStatus::kCaptureUnavailable);
   EXPECT_EQ(status_of([](LaneOptions& o) { o.runner.topology.tensor_parallel = 2; }),
             PrefillStatus::kTopologyNotSupported);
-  EXPECT_EQ(status_of([&](LaneOptions& o) { o.capabilities = &none; }), PrefillStatus::kAttentionBackendUnsupported);
+  EXPECT_EQ(status_of([&](LaneOptions& o) { o.capabilities = none; }), PrefillStatus::kAttentionBackendUnsupported);
 }
 
 TEST_P(RunnerTest, StrictMakesADegradationFatal) {  // D6
@@ -299,6 +356,297 @@ TEST_P(RunnerTest, ABatchThatCannotRunIsAnError) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "a batch that cannot run: block id 64, ids end at 63");
+  }
+}
+
+// S-46, PG06, PG08, F1: one capture serves every layout, with and without prefixes and decode rows.
+TEST_P(RunnerTest, S46_OneCaptureManyLayouts) {
+  LaneOptions options = on_device();
+  options.runner.prefill_buckets = {64, 256};
+  options.runner.max_seqs = 8;
+  Lane lane(options);
+  const std::vector<std::vector<int>> layouts = {
+      {24, 32}, {64}, {32, 32}, {16, 16, 16, 16}, {7, 16, 1, 9}, {1, 17, 31, 200}, {1, 1, 1, 1, 1, 1}, {63, 1}};
+  for (const auto& lengths : layouts)
+    for (bool with_prefix : {false, true})
+      for (bool with_decode : {false, true}) {
+        std::vector<TestSequence> sequences;
+        Batch batch;
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+          const int prefix = with_prefix ? 3 + 20 * static_cast<int>(i) : 0;
+          const bool decodes = with_decode && i == lengths.size() - 1 && i > 0;
+          const int n = decodes ? 1 : lengths[i];
+          sequences.push_back(lane.sequence(prefix + (decodes ? 30 : 0) + n, static_cast<unsigned>(7 * i + 1),
+                                            1 + 8 * static_cast<int>(i), static_cast<int>(i)));
+          TestSequence& s = sequences.back();
+          const int cached = static_cast<int>(s.tokens.size()) - n;
+          Batch before;
+          if (cached > 0) lane.add(before, s, cached, true, false);
+          if (cached > 0) lane.runner().run(before);
+        }
+        for (TestSequence& s : sequences) {
+          const int n = static_cast<int>(s.tokens.size()) - s.cached;
+          const bool decodes = with_decode && &s == &sequences.back() && sequences.size() > 1;
+          lane.add(batch, s, n, !decodes);
+        }
+        ASSERT_EQ(lane.runner().run(batch).status, PrefillStatus::kReplayed);
+        for (std::size_t i = 0; i < sequences.size(); ++i)
+          EXPECT_TRUE(same_bits(lane.logits(static_cast<int>(i)), oracle(sequences[i], on_device())))
+              << "row " << i << " of " << lengths.size() << ", prefix " << with_prefix << ", decode " << with_decode;
+      }
+}
+
+// S-48: two groups, each with its own numbering; tables and scratch may come in any order.
+TEST_P(RunnerTest, S48_TwoGroupsInPermutedOrder) {
+  LaneOptions options = on_device();
+  options.group_tags = {"full", "second"};
+  options.scratch_tags = {"second", "full"};
+  options.runner.skip_padding = false;
+  Lane lane(options);
+  lane.fill_cache(0xff);
+  TestSequence s = lane.sequence(70, 5, 1);
+  const auto expected = oracle(s, on_device());
+  for (bool permuted : {false, true}) {
+    TestSequence again = s;
+    Batch batch;
+    lane.add(batch, again, 70);
+    if (permuted) {
+      std::swap(batch.group_tags[0], batch.group_tags[1]);
+      std::swap(batch.rows[0].block_tables[0], batch.rows[0].block_tables[1]);
+    }
+    EXPECT_EQ(lane.runner().run(batch).status, PrefillStatus::kReplayed);
+    EXPECT_TRUE(same_bits(lane.logits(0), expected)) << "permuted " << permuted;
+    batch.group_tags[0] = "third";
+    EXPECT_EQ(lane.runner().check(batch).status, PrefillStatus::kGraphInputShapeMismatch);
+    EXPECT_THROW(lane.runner().run(batch), Error) << "no forward could run it";
+  }
+  options.scratch_tags = {"full"};
+  EXPECT_THROW(Lane{options}, Error);
+  options.scratch_tags = {"full", "full"};
+  EXPECT_THROW(Lane{options}, Error);
+  options.scratch_tags = {"full", "second", ""};
+  EXPECT_THROW(Lane{options}, Error);
+}
+
+// S-22, S-116: what a backend without the capability sends to eager is right all the same.
+TEST_P(RunnerTest, S22_FallbacksForLackOfACapabilityAreRight) {
+  LaneOptions options = on_device();
+  options.capabilities = BackendCapabilities{.prefill_graph = true, .mixed_rows = true};
+  Lane no_prefix(options);
+  TestSequence s = no_prefix.sequence(50, 3, 1);
+  Batch first, second;
+  no_prefix.add(first, s, 30);
+  EXPECT_EQ(no_prefix.runner().run(first).status, PrefillStatus::kReplayed);
+  no_prefix.add(second, s, 20);
+  const StepResult continued = no_prefix.runner().run(second);
+  EXPECT_EQ(continued.status, PrefillStatus::kPrefixCacheNotSupported);
+  EXPECT_FALSE(continued.replayed);
+  EXPECT_TRUE(same_bits(no_prefix.logits(0), oracle(s, on_device())));
+
+  options.capabilities = BackendCapabilities{.prefill_graph = true, .paged_prefix = true};
+  Lane no_mixed(options);
+  TestSequence decoding = no_mixed.sequence(31, 4, 1), other = no_mixed.sequence(20, 5, 10, 1);
+  Batch before, mixed;
+  no_mixed.add(before, decoding, 30);
+  no_mixed.runner().run(before);
+  no_mixed.add(mixed, other, 20);
+  no_mixed.add(mixed, decoding, 1, false);
+  EXPECT_EQ(no_mixed.runner().run(mixed).status, PrefillStatus::kMixedPrefillDecodeNotSupported);
+  EXPECT_TRUE(same_bits(no_mixed.logits(0), oracle(other, on_device())));
+  EXPECT_TRUE(same_bits(no_mixed.logits(1), oracle(decoding, on_device())));
+}
+
+TEST_P(RunnerTest, NothingIsSilentlyLeftOut) {  // F5: what no forward of this build does is an error
+  Lane lane(on_device());
+  for (auto want : {+[](RowNeeds& n) { n.adapter = true; }, +[](RowNeeds& n) { n.features = true; },
+                    +[](RowNeeds& n) { n.token_types = true; }, +[](RowNeeds& n) { n.publish_kv = true; },
+                    +[](RowNeeds& n) { n.prompt_logits = true; }}) {
+    TestSequence s = lane.sequence(20, 1, 1);
+    Batch batch;
+    lane.add(batch, s, 20);
+    want(batch.rows[0].needs);
+    EXPECT_FALSE(lane.runner().check(batch).ok());
+    EXPECT_THROW(lane.runner().run(batch), Error);
+  }
+}
+
+// S-14, D3: the measured policy goes by its times, says so, and changes no bit.
+TEST_P(RunnerTest, S14_MeasuredPolicyPicksTheCheaperOne) {
+  LaneOptions options = on_device();
+  options.runner.policy = GraphPolicy::kMeasured;
+  options.runner.known_times = {{16, {10, 40}}, {32, {60, 50}}, {64, {30, 90}}};
+  Lane lane(options);
+  const auto run = [&](int n) {
+    TestSequence s = lane.sequence(n, static_cast<unsigned>(n), 1);
+    Batch batch;
+    lane.add(batch, s, n);
+    EXPECT_EQ(lane.runner().check(batch).status, lane.runner().check(batch).status);
+    const StepResult result = lane.runner().run(batch);
+    EXPECT_TRUE(same_bits(lane.logits(0), oracle(s, on_device())));
+    EXPECT_EQ(result.replayed, result.status == PrefillStatus::kReplayed);
+    return result.status;
+  };
+  EXPECT_EQ(run(16), PrefillStatus::kReplayed);
+  EXPECT_EQ(run(20), PrefillStatus::kEagerMeasuredFaster);
+  EXPECT_EQ(run(32), PrefillStatus::kEagerMeasuredFaster);
+  EXPECT_EQ(run(40), PrefillStatus::kReplayed);
+  EXPECT_EQ(run(100), PrefillStatus::kReplayed) << "a bucket that nobody timed replays";
+  EXPECT_EQ(lane.runner().stats().fallbacks[static_cast<int>(PrefillStatus::kEagerMeasuredFaster)], 2);
+  EXPECT_EQ(lane.runner().bucket_times().at(32).eager_us, 50);
+  options.runner.policy = GraphPolicy::kAlways;
+  Lane always(options);
+  TestSequence s = always.sequence(32, 1, 1);
+  Batch batch;
+  always.add(batch, s, 32);
+  EXPECT_EQ(always.runner().run(batch).status, PrefillStatus::kReplayed) << "known times change nothing under always";
+}
+
+TEST_P(RunnerTest, S14_EveryLengthReplaysInTheSmallestBucketUnderAlways) {
+  Lane lane(on_device());
+  int previous = 0;
+  for (int bucket : lane.options().runner.prefill_buckets) {
+    TestSequence s = lane.sequence(previous + 1, 1, 1);
+    Batch batch;
+    lane.add(batch, s, previous + 1);
+    EXPECT_EQ(lane.runner().run(batch).bucket, bucket);
+    previous = bucket;
+  }
+}
+
+// S-87..S-90: a counter per reason; the first occurrence is logged, then the 2nd, 4th, 8th ...; each line has numbers.
+TEST_P(RunnerTest, S87_ReasonsAreCountedApartAndLoggedAtPowersOfTwo) {
+  std::vector<std::string> lines;
+  LaneOptions options = on_device();
+  options.runner.max_rows = 2;
+  options.runner.decode_buckets = {1, 2};
+  options.runner.max_eager_tokens = 400;
+  options.log = Log([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::kWarning) lines.emplace_back(line);
+  });
+  Lane lane(options);
+  TestSequence whole = lane.sequence(200, 1, 1);
+  std::vector<TestSequence> three;
+  for (int i = 0; i < 3; ++i) three.push_back(lane.sequence(5, static_cast<unsigned>(i), 10 + 8 * i, i));
+  Batch tokens, rows, decode;
+  lane.add(tokens, whole, 200);
+  for (auto& s : three) lane.add(rows, s, 4);
+  for (auto& s : three) lane.add(decode, s, 1, false);
+  for (int i = 0; i < 9; ++i) {
+    lane.runner().run(tokens);
+    if (i % 3 == 0) lane.runner().run(rows);
+    if (i % 4 == 0) lane.runner().run(decode);
+  }
+  const std::string head = " ran eager: reason=",
+                    t = "input_tokens_exceed_capture_limit tokens=200 requests=1 "
+                        "max_bucket=160 count=",
+                    r = "request_count_exceed_capture_limit tokens=12 requests=3 max_bucket=160 count=",
+                    d = "request_count_exceed_capture_limit tokens=3 requests=3 max_bucket=2 count=";
+  std::vector<std::string> expected;
+  for (const auto& [what, count] : std::vector<std::pair<std::string, int>>{{"prefill" + head + t, 1},
+                                                                            {"prefill" + head + r, 1},
+                                                                            {"decode" + head + d, 1},
+                                                                            {"prefill" + head + t, 2},
+                                                                            {"prefill" + head + t, 4},
+                                                                            {"prefill" + head + r, 2},
+                                                                            {"decode" + head + d, 2},
+                                                                            {"prefill" + head + t, 8}})
+    expected.push_back(what + std::to_string(count) + " detail=");
+  ASSERT_EQ(lines.size(), expected.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].substr(0, expected[i].size()), expected[i]);
+  const RunnerStats& stats = lane.runner().stats();
+  EXPECT_EQ(stats.fallbacks[static_cast<int>(PrefillStatus::kInputTokensExceedCaptureLimit)], 9);
+  EXPECT_EQ(stats.fallbacks[static_cast<int>(PrefillStatus::kRequestCountExceedCaptureLimit)], 3);
+  EXPECT_EQ(stats.decode_misses[static_cast<int>(PrefillStatus::kRequestCountExceedCaptureLimit)], 3);
+  EXPECT_EQ(stats.decode_eager, 3);
+}
+
+// S-40, I1, I2: a replay is one launch: no copy, no allocation, one wait; the graph's own first node fetches the set.
+TEST_P(RunnerTest, S40_AReplayIsOneLaunch) {
+  using testing::DevicePoint;
+  Lane lane(on_device());
+  TestSequence s = lane.sequence(20, 1, 1);
+  Batch batch;
+  lane.add(batch, s, 20);
+  std::int64_t before[testing::kDevicePoints];
+  for (int p = 0; p < testing::kDevicePoints; ++p) before[p] = lane.device().count(static_cast<DevicePoint>(p));
+  for (int i = 0; i < 10; ++i) lane.runner().run(batch);
+  const auto made = [&](DevicePoint p) { return lane.device().count(p) - before[static_cast<int>(p)]; };
+  EXPECT_EQ(made(DevicePoint::kReplay), 10);
+  EXPECT_EQ(made(DevicePoint::kWait), 10);
+  for (DevicePoint p : {DevicePoint::kAllocate, DevicePoint::kCopy, DevicePoint::kCaptureBegin}) EXPECT_EQ(made(p), 0);
+}
+
+TEST_P(RunnerTest, S42_PaddingHasAValidToken) {
+  for (const auto& [configured, expected] :
+       std::vector<std::pair<std::optional<int>, int>>{{{}, 0}, {7, 7}, {129, 129}, {130, 0}, {-1, 0}}) {
+    LaneOptions options = on_device();
+    options.model.pad_token_id = configured;
+    Lane lane(options);
+    TestSequence s = lane.sequence(3, 1, 1);
+    Batch batch;
+    lane.add(batch, s, 3);
+    lane.runner().run(batch);
+    const Staging& staging = *lane.runner().staging(GraphRole::kExtend);
+    std::vector<std::int32_t> ids(16);
+    lane.device().copy_to_host(ids.data(),
+                               static_cast<const std::byte*>(staging.device_area()) + staging.layout().input_ids, 64);
+    lane.device().synchronize();
+    EXPECT_TRUE(std::equal(s.tokens.begin(), s.tokens.end(), ids.begin()));
+    EXPECT_TRUE(std::all_of(ids.begin() + 3, ids.end(), [&](auto id) { return id == expected; }));
+  }
+}
+
+// S-16, S-17: every parallel size degrades to eager with its own status, and is fatal if that is asked for.
+TEST_P(RunnerTest, S17_UnsupportedTopologyDegradesOrEndsStartUp) {
+  std::string logged;
+  LaneOptions options = on_device();
+  options.runner.topology.data_parallel = 2;
+  options.log = Log([&](LogLevel, std::string_view line) { logged.append(line).push_back('\n'); });
+  {
+    Lane lane(options);
+    EXPECT_EQ(lane.runner().init_status(), PrefillStatus::kTopologyNotSupported);
+    EXPECT_TRUE(lane.runner().captures().empty()) << "decode, too";
+    EXPECT_NE(logged.find("prefill graphs are off: reason=topology_not_supported"), std::string::npos) << logged;
+  }
+  options.runner.strict = true;
+  EXPECT_THROW(Lane{options}, Error);
+}
+
+// S-33: an instance of another kind has no extend graphs, and says why.
+TEST_P(RunnerTest, S33_OtherInstancesHaveTheirOwnRoles) {
+  LaneOptions options = on_device();
+  options.runner.instance = InstanceKind::kEmbedding;
+  options.runner.max_eager_tokens = 64;
+  Lane lane(options);
+  TestSequence s = lane.sequence(20, 1, 1);
+  Batch batch, decode;
+  lane.add(batch, s, 20);
+  EXPECT_EQ(lane.runner().run(batch).status, PrefillStatus::kModelNotSupported);
+  s.tokens.push_back(3);
+  lane.add(decode, s, 1, false);
+  EXPECT_THROW(lane.runner().run(decode), Error);
+}
+
+TEST_P(RunnerTest, PG05_OneSourceForEveryCapacity) {
+  for (const auto& [max_seqs, ladder] : std::vector<std::pair<int, std::vector<int>>>{{10, {8, 16}}, {16, {8}}}) {
+    LaneOptions options = on_device();
+    options.runner.max_seqs = max_seqs;
+    options.runner.max_rows = max_seqs;
+    options.runner.prefill_buckets = ladder;
+    options.runner.decode_buckets = default_decode_ladder(max_seqs);
+    options.n_blocks = 200;
+    Lane lane(options);
+    for (int n_rows = 1; n_rows <= max_seqs; ++n_rows) {
+      Batch prefill, decode;
+      std::vector<TestSequence> sequences;
+      for (int i = 0; i < n_rows; ++i) sequences.push_back(lane.sequence(2, static_cast<unsigned>(i), 1 + 8 * i, i));
+      for (auto& s : sequences) lane.add(prefill, s, 1);
+      const StepResult result = lane.runner().run(prefill);
+      EXPECT_EQ(result.status == PrefillStatus::kReplayed, n_rows <= ladder.back());
+      for (auto& s : sequences) lane.add(decode, s, 1, false);
+      EXPECT_TRUE(lane.runner().run(decode).replayed);
+      EXPECT_TRUE(same_bits(lane.logits(n_rows - 1), oracle(sequences.back(), on_device())));
+    }
   }
 }
 

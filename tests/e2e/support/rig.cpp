@@ -56,7 +56,8 @@ Rig::Rig(const std::string& model_path, RigOptions options)
   std::vector<std::int32_t> scratch;
   for (int block = 1; block < options_.n_blocks; ++block) (block <= n_scratch ? scratch : free_).push_back(block);
   references_.assign(static_cast<std::size_t>(options_.n_blocks), 0);
-  runner_ = make_runner(runner_config(options_, kBlockSize), *model_, backend_, cache_->layers(), {scratch}, Log());
+  runner_ =
+      make_runner(runner_config(options_, kBlockSize), *model_, backend_, cache_->layers(), {{"full", scratch}}, Log());
 }
 
 Sequence Rig::start(std::span<const std::int32_t> tokens, int history_row) const {

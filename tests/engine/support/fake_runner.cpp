@@ -43,6 +43,7 @@ FakeRunner::FakeRunner(const FakeRunnerConfig& config) : config_(config) {
   cells_.assign(static_cast<std::size_t>(config.n_blocks) * config.block_size, -1);
   history_.resize(static_cast<std::size_t>(config.max_seqs));
   stats_.fallbacks.assign(kPrefillStatusCount, 0);
+  stats_.decode_misses.assign(kPrefillStatusCount, 0);
 }
 
 void FakeRunner::load_history(int history_row, std::span<const std::int32_t> tokens) {

@@ -32,6 +32,8 @@ class FakeRunner : public Runner {
   PrefillStatus init_status() const override { return PrefillStatus::kReplayed; }
   const RunnerStats& stats() const override { return stats_; }
   const std::vector<CaptureRecord>& captures() const override { return captures_; }
+  const std::map<int, BucketTimes>& bucket_times() const override { return bucket_times_; }
+  const Staging* staging(GraphRole) const override { return nullptr; }
   void load_history(int history_row, std::span<const std::int32_t> tokens) override;
   std::vector<float> last_logits(int n_rows) override;
   Eligibility check(const Batch& batch) const override;
@@ -59,6 +61,7 @@ class FakeRunner : public Runner {
   std::vector<std::vector<TokenId>> history_;  // [max_seqs], as derive_inputs fills it: by position
   RunnerStats stats_;
   std::vector<CaptureRecord> captures_;
+  std::map<int, BucketTimes> bucket_times_;
 };
 
 }  // namespace monograph

@@ -1,0 +1,29 @@
+#include "graph/arena.h"
+
+namespace monograph {
+
+Arena::Arena(Backend& backend, const ModelConfig& model, int max_tokens, int max_rows)
+    : dtype_(backend.ops->activation_dtype()), model_(model) {
+  const std::int64_t heads = static_cast<std::int64_t>(model.n_heads) * model.head_dim;
+  const int element_bytes = dtype_ == DType::kF32 ? 4 : 2;
+  const auto take = [&](std::int64_t width) { return backend.device->allocate(width * max_tokens * element_bytes); };
+  x_ = take(model.model_dim);
+  q_ = take(heads);
+  attn_ = take(heads);
+  ffn_ = take(model.ffn_dim);
+  logits_ = backend.device->allocate(4LL * max_rows * model.vocab_size);
+}
+
+Activations Arena::activations(int capacity, int max_rows) const {
+  Activations a;
+  a.x = {x_.data(), dtype_, {capacity, model_.model_dim}};
+  a.q = {q_.data(), dtype_, {capacity, model_.n_heads, model_.head_dim}};
+  a.attn = {attn_.data(), dtype_, {capacity, model_.n_heads, model_.head_dim}};
+  a.ffn = {ffn_.data(), dtype_, {capacity, model_.ffn_dim}};
+  a.logits = {logits_.as<float>(), {max_rows, model_.vocab_size}};
+  return a;
+}
+
+std::int64_t Arena::bytes() const { return x_.bytes() + q_.bytes() + attn_.bytes() + ffn_.bytes() + logits_.bytes(); }
+
+}  // namespace monograph
