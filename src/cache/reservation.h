@@ -18,9 +18,6 @@ class Reservation {
   ~Reservation() { give_back(); }
 
   std::span<const BlockId> blocks() const { return blocks_; }
-  /// The blocks stay reserved for ever: a half-captured graph may still refer to them, so whoever got them next would
-  /// find them overwritten (S-31). The process is about to end.
-  void abandon() { blocks_.clear(); }
 
  private:
   Reservation(BlockPool& pool, std::vector<BlockId> blocks) : pool_(&pool), blocks_(std::move(blocks)) {}

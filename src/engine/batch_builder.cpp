@@ -1,20 +1,10 @@
 #include "engine/batch_builder.h"
 
-#include <algorithm>
-
 #include "base/check.h"
+#include "engine/positions.h"
 
 namespace monograph {
 namespace {
-
-void append_positions(std::vector<std::int32_t>& out, const Sequence& sequence, int first, int n, int factor) {
-  const std::vector<std::int32_t>& given = sequence.position_ids;
-  const int n_given = static_cast<int>(given.size()) / factor;
-  const std::int32_t last = given.empty() ? -1 : *std::ranges::max_element(given);
-  for (int i = first; i < first + n; ++i)
-    for (int p = 0; p < factor; ++p)
-      out.push_back(i < n_given ? given[static_cast<std::size_t>(i) * factor + p] : last + 1 + (i - n_given));
-}
 
 BatchRow build_row(const PlannedRow& planned) {
   const Sequence& sequence = *planned.sequence;

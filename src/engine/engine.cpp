@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "cache/reservation.h"
 #include "engine/loop.h"
 #include "engine/memory_budget.h"
 #include "engine/request_check.h"
@@ -77,6 +78,7 @@ class EngineImpl : public Engine {
 
   ResponseStream accept(Request request, TimePoint submitted);
   std::vector<TokenId> prompt_ids(Request& request) const;
+  int checked_max_tokens(const Request& request, int prompt_len) const;
   void check_size(const Request& request, int prompt_len, int max_tokens) const;
   std::unique_ptr<Sequence> make_sequence(const Request& request, const std::vector<TokenId>& ids, int max_tokens,
                                           std::uint64_t seed) const;
@@ -101,6 +103,7 @@ class EngineImpl : public Engine {
   std::unique_ptr<Model> model_;
   std::unique_ptr<KvCache> kv_;
   std::unique_ptr<BlockPool> pool_;
+  std::optional<Reservation> scratch_;  ///< Given back after the graphs that write to it are gone (S-52).
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Metrics> metrics_;
   ModelConfig model_config_;
@@ -173,7 +176,12 @@ void EngineImpl::build_runner(const EngineConfig& config) {
   make_runner_and_graphs(config, scratch);
   if (own) grow_pool(config, shape);
   pool_ = std::make_unique<BlockPool>(kv_->n_blocks());
-  if (n_scratch > 0) CHECK(pool_->reserve(n_scratch) == scratch);  // a fresh pool gives its first blocks
+  // Without graphs nothing writes to scratch, and requests get its blocks. After a dirty capture there is no pool that
+  // could give them to anyone (S-31).
+  if (!runner_->captures().empty()) {
+    scratch_ = Reservation::take(*pool_, n_scratch);
+    CHECK(scratch_ && std::ranges::equal(scratch_->blocks(), scratch));  // a fresh pool gives its first blocks
+  }
   runner_->limit_blocks(kv_->n_blocks());
   capacity_ = pool_->capacity();
   if (!own) log_.info("memory: " + to_text(used(), graph_counts(), pool_text(capacity_)));
@@ -225,9 +233,10 @@ void EngineImpl::make_runner_and_graphs(const EngineConfig& config, const std::v
       .block_size = resolved_.block_size,
       .skip_padding = config.skip_padding,
       .strict = config.strict_cuda_graph,
-      .policy = config.prefill_graph_policy};
-  std::vector<std::vector<BlockId>> groups;
-  if (!scratch.empty()) groups.push_back(scratch);
+      .policy = config.prefill_graph_policy,
+      .groups = {{.tag = kv_->shape().group_tag}}};
+  std::vector<GroupBlocks> groups;
+  if (!scratch.empty()) groups.push_back({kv_->shape().group_tag, scratch});
   runner_ = make_runner(runner, *model_, backend_, kv_->layers(), std::move(groups), log_);
 }
 
@@ -285,7 +294,8 @@ void EngineImpl::start_loop(const EngineConfig& config) {
                                 .max_seqs = resolved_.max_seqs,
                                 .block_size = resolved_.block_size,
                                 .prefix_cache = resolved_.prefix_cache,
-                                .vocab_size = limits_.vocab_size},
+                                .vocab_size = limits_.vocab_size,
+                                .position_factor = model_->config().position_factor},
                   .max_queue = resolved_.max_queue,
                   .position_factor = model_->config().position_factor,
                   .audit = config.audit,
@@ -308,7 +318,7 @@ ResponseStream EngineImpl::accept(Request request, TimePoint submitted) {
   std::vector<TokenId> ids = prompt_ids(request);
   check_prompt_ids(ids, request.chat ? "messages" : "prompt", limits_);
   const int prompt_len = static_cast<int>(ids.size());
-  const int max_tokens = std::min(request.sampling.max_tokens, limits_.max_seq_len - prompt_len);
+  const int max_tokens = checked_max_tokens(request, prompt_len);
   check_size(request, prompt_len, max_tokens);
   const std::uint64_t seed = request.sampling.seed.value_or(random_seed());
   if (request.id.empty()) request.id = "request-" + std::to_string(++n_requests_);
@@ -349,13 +359,15 @@ void EngineImpl::check_size(const Request& request, int prompt_len, int max_toke
   if (request.n > resolved_.max_queue)
     throw Error(ErrorCode::kInvalidArgument,
                 "n " + std::to_string(request.n) + ": the queue holds " + std::to_string(resolved_.max_queue), "n");
+}
+
+/// What fits behind the prompt: in tokens, and in positions where the request chose them.
+int EngineImpl::checked_max_tokens(const Request& request, int prompt_len) const {
+  int room = limits_.max_seq_len - prompt_len;
   const int factor = model_->config().position_factor;
-  if (factor > 0 && request.position_ids &&
-      static_cast<std::int64_t>(request.position_ids->size()) != static_cast<std::int64_t>(prompt_len) * factor)
-    throw Error(ErrorCode::kInvalidArgument,
-                "position_ids has " + std::to_string(request.position_ids->size()) + " values, expected " +
-                    std::to_string(prompt_len) + " x " + std::to_string(factor),
-                "position_ids");
+  if (factor > 0 && request.position_ids)
+    room = std::min(room, limits_.max_seq_len - check_position_ids(*request.position_ids, prompt_len, factor, limits_));
+  return std::min(request.sampling.max_tokens, room);
 }
 
 std::unique_ptr<Sequence> EngineImpl::make_sequence(const Request& request, const std::vector<TokenId>& ids,
@@ -375,7 +387,10 @@ std::unique_ptr<Sequence> EngineImpl::make_sequence(const Request& request, cons
   sequence->min_tokens = request.sampling.min_tokens;
   sequence->max_tokens = max_tokens;
   sequence->salt = request.cache_salt;
-  if (request.position_ids && model_->config().position_factor > 0) sequence->position_ids = *request.position_ids;
+  if (request.position_ids && model_->config().position_factor > 0) {
+    sequence->position_ids = *request.position_ids;
+    sequence->last_position = *std::ranges::max_element(sequence->position_ids);
+  }
   return sequence;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/request_check.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -94,6 +95,15 @@ void check_request(const Request& request, const RequestLimits& limits) {
   if (request.deadline && request.deadline->count() <= 0)
     refuse("deadline", std::to_string(request.deadline->count()) + " ms", "more than 0");
   check_sampling(request.sampling, limits);
+}
+
+std::int32_t check_position_ids(std::span<const std::int32_t> ids, int prompt_len, int factor,
+                                const RequestLimits& limits) {
+  if (static_cast<std::int64_t>(ids.size()) != static_cast<std::int64_t>(prompt_len) * factor)
+    refuse("position_ids", "has " + std::to_string(ids.size()) + " values",
+           std::to_string(prompt_len) + " x " + std::to_string(factor));
+  for (std::int32_t id : ids) check_whole("position_ids", id, 0, limits.max_seq_len - 1);
+  return *std::ranges::max_element(ids);
 }
 
 void check_prompt_ids(const std::vector<TokenId>& ids, const std::string& field, const RequestLimits& limits) {

@@ -1,6 +1,8 @@
 // Is a request something the engine can do? Every rule about its values, in one place; the first broken one throws
 // Error(kInvalidArgument) with the field's name.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,5 +27,9 @@ void check_request(const Request& request, const RequestLimits& limits);
 void check_sampling(const SamplingParams& sampling, const RequestLimits& limits);
 /// The prompt's ids, whoever made them: not empty, inside the vocabulary, shorter than the context (PromptTooLong).
 void check_prompt_ids(const std::vector<TokenId>& ids, const std::string& field, const RequestLimits& limits);
+/// The prompt's explicit positions: `factor` for each token, each inside the context. Returns the largest; the output
+/// counts on from it.
+std::int32_t check_position_ids(std::span<const std::int32_t> ids, int prompt_len, int factor,
+                                const RequestLimits& limits);
 
 }  // namespace monograph

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/positions.h"
 
 namespace monograph {
 namespace {
@@ -215,12 +216,9 @@ bool Scheduler::admit(Sequence& sequence, TimePoint now) {
 bool Scheduler::acquire_blocks(Sequence& sequence) {
   CHECK(sequence.blocks.empty() && sequence.n_computed == 0 && sequence.n_published == 0);
   sequence.chain = {.salt = sequence.salt};
-  const std::span<const TokenId> tokens = sequence.tokens;
   const int most = config_.prefix_cache ? full_blocks(sequence.n_tokens() - 1) : 0;
   while (sequence.n_published < most) {
-    const auto ids = tokens.subspan(static_cast<std::size_t>(sequence.n_published) * config_.block_size,
-                                    static_cast<std::size_t>(config_.block_size));
-    const auto hit = pool_.acquire(sequence.chain, ids);
+    const auto hit = pool_.acquire(sequence.chain, block_content(sequence, sequence.n_published));
     if (!hit) break;
     sequence.blocks.push_back(*hit);
     ++sequence.n_published;
@@ -316,15 +314,22 @@ std::vector<Delivery> Scheduler::end_all(FinishReason reason, const std::string&
   return deliveries;
 }
 
+/// All that the K and V of a full block depend on, besides what stands before it: its tokens, and their positions where
+/// a request may choose them.
+std::vector<TokenId> Scheduler::block_content(const Sequence& sequence, int index) const {
+  const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(index) * config_.block_size;
+  std::vector<TokenId> content(first, first + config_.block_size);
+  if (config_.position_factor > 0)
+    append_positions(content, sequence, index * config_.block_size, config_.block_size, config_.position_factor);
+  return content;
+}
+
 /// A block is shared only once the step that filled it has succeeded (S-103).
 void Scheduler::publish_blocks(Sequence& sequence) {
   if (!config_.prefix_cache) return;
-  const std::span<const TokenId> tokens = sequence.tokens;
-  for (; sequence.n_published < full_blocks(sequence.n_computed); ++sequence.n_published) {
-    const auto first = static_cast<std::size_t>(sequence.n_published) * config_.block_size;
+  for (; sequence.n_published < full_blocks(sequence.n_computed); ++sequence.n_published)
     pool_.publish(sequence.blocks[static_cast<std::size_t>(sequence.n_published)], sequence.chain,
-                  tokens.subspan(first, static_cast<std::size_t>(config_.block_size)));
-  }
+                  block_content(sequence, sequence.n_published));
 }
 
 /// Last to first, so that the cache forgets a prefix's end before its beginning.

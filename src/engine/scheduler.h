@@ -22,7 +22,8 @@ struct SchedulerConfig {
   int max_seqs = 256;           ///< Sequences running at once, and most rows of a decode step.
   int block_size = 64;
   bool prefix_cache = true;
-  int vocab_size = 0;  ///< Sampled ids lie below.
+  int vocab_size = 0;       ///< Sampled ids lie below.
+  int position_factor = 0;  ///< P of the model: above 0, positions are part of what K and V depend on.
 };
 
 struct PlannedRow {
@@ -120,6 +121,7 @@ class Scheduler {
   bool admit(Sequence& sequence, TimePoint now);
   bool acquire_blocks(Sequence& sequence);
   bool waits_for_sibling(const Sequence& sequence) const;
+  std::vector<TokenId> block_content(const Sequence& sequence, int index) const;
   void publish_blocks(Sequence& sequence);
   void release_blocks(Sequence& sequence);
   Delivery take_token(Sequence& sequence, const SampledRow& row, TimePoint now);

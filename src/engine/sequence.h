@@ -51,6 +51,7 @@ struct Sequence {
   std::vector<TokenId> end_ids;  ///< Sorted. They end the sequence, and are forbidden before min_tokens.
   int min_tokens = 0, max_tokens = 1;
   std::vector<std::int32_t> position_ids;  ///< P per prompt token, if the model takes explicit positions.
+  std::int32_t last_position = -1;         ///< The largest of them.
   std::string salt;
   std::optional<TimePoint> deadline;
   TimePoint submitted{};

@@ -99,11 +99,23 @@ void read_yarn(const Fields& rope, int max_position, RopeConfig& out) {
   if (!rope.boolean_or("truncate", true)) rope.fail_unsupported("truncate", "is not supported");
 }
 
+/// Sizes of the three sections of a head's frequencies, which follow the three position ids in turn.
+void read_mrope(const Fields& rope, RopeConfig& out) {
+  if (rope.boolean_or("mrope_interleaved", false)) rope.fail_unsupported("mrope_interleaved", "is not supported");
+  out.mrope_sections = rope.integers("mrope_section", 1, limits::kMaxHeadDim);
+  int total = 0;
+  for (int section : out.mrope_sections) total += section;
+  if (out.mrope_sections.size() != 3 || total != out.rotary_dim / 2)
+    rope.fail("mrope_section",
+              "three sizes that add up to " + std::to_string(out.rotary_dim / 2) + ", half of the head");
+}
+
 // `rope` is rope_parameters, rope_scaling or nothing at all.
 void read_rope_type(const Fields& fields, const Fields& rope, int max_position, RopeConfig& out) {
   const std::string key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.maybe_string(key).value_or("default");
-  if (type == "default") return;
+  if (type == "mrope" || rope.has("mrope_section")) read_mrope(rope, out);
+  if (type == "default" || type == "mrope") return;
   const Fields& outer = fields.has("original_max_position_embeddings") ? fields : rope;
   out.original_max_position =
       outer.maybe_integer("original_max_position_embeddings", 1, limits::kMaxPosition).value_or(max_position);
@@ -115,7 +127,7 @@ void read_rope_type(const Fields& fields, const Fields& rope, int max_position, 
     out.kind = RopeConfig::Kind::kLinear;
     out.factor = rope.real("factor", limits::kMinFactor, limits::kMaxFactor);
   } else {
-    rope.fail_unsupported(key, "is not supported; supported are default, linear, llama3 and yarn");
+    rope.fail_unsupported(key, "is not supported; supported are default, linear, llama3, yarn and mrope");
   }
 }
 
@@ -155,6 +167,7 @@ ModelConfig config_from_json(const nlohmann::json& json, const std::string& path
   read_heads(fields, config);
   config.attention_scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim));
   config.rope = read_rope(fields, config);
+  config.position_factor = static_cast<int>(config.rope.mrope_sections.size());
   config.tied_head = fields.boolean_or("tie_word_embeddings", false);
   config.qkv_bias = config.family == ModelFamily::kQwen2;
   config.qk_norm = config.family == ModelFamily::kQwen3;

@@ -1,4 +1,4 @@
-// Scratch is given back exactly once, after the graphs, or never. (S-30, S-31, S-52)
+// Scratch is given back exactly once, after the graphs. (S-30, S-52)
 #include "cache/reservation.h"
 
 #include <gtest/gtest.h>
@@ -30,18 +30,6 @@ TEST(Reservation, S52_TooSmallAPoolGivesNothingAndKeepsNothing) {
   EXPECT_FALSE(Reservation::take(pool, 4));
   EXPECT_EQ(pool.capacity(), 3);
   EXPECT_EQ(pool.n_available(), 3);
-  pool.check_invariants();
-}
-
-TEST(Reservation, S31_AnAbandonedOneStaysReserved) {
-  BlockPool pool(10);
-  {
-    auto scratch = Reservation::take(pool, 4);
-    scratch->abandon();
-    EXPECT_TRUE(scratch->blocks().empty());
-  }
-  EXPECT_EQ(pool.capacity(), 5);
-  EXPECT_EQ(pool.allocate(6), std::nullopt) << "nobody gets them any more";
   pool.check_invariants();
 }
 

@@ -503,6 +503,30 @@ TEST(Scheduler, StatusFoldsOverChunks) {
 }
 
 // KV17: neither prompts nor decodes starve.
+// S-85, S-104: a recomputation after preemption that runs eager replaces `replayed`, also when a client has seen it; a
+// sequence that was left alone keeps its own.
+TEST(Scheduler, S104_PreemptionAfterTheHeader) {
+  Simulation sim({.n_blocks = 1 + 16, .block_size = 4, .max_seq_len = 64, .chunk_size = 16}, /*prefix_cache=*/false);
+  bool eager = false;
+  sim.runner().after_step = [&](std::int64_t, StepResult& result) {
+    if (eager && result.status == PrefillStatus::kReplayed) result.status = PrefillStatus::kEagerMeasuredFaster;
+  };
+  for (int i = 0; i < 3; ++i) sim.add({.prompt = prompt_of(8, i), .max_tokens = 24});
+  while (sim.scheduler().stats().n_preemptions == 0) {
+    sim.round();
+    for (const Outcome& o : sim.outcomes)
+      ASSERT_TRUE(o.n_events == 0 || o.prefill.status == PrefillStatus::kReplayed) << "not what the header says";
+  }
+  eager = true;
+  sim.run_all();
+  sim.expect_all_solo();
+  EXPECT_EQ(sim.outcomes[0].prefill.status, PrefillStatus::kReplayed) << "the oldest is never preempted";
+  const Outcome& youngest = sim.outcomes[2];
+  EXPECT_EQ(youngest.prefill.status, PrefillStatus::kEagerMeasuredFaster);
+  EXPECT_EQ(youngest.prefill.n_prefill_replays, 1);
+  EXPECT_GT(youngest.prefill.n_prefill_steps, 1);
+}
+
 TEST(Scheduler, KV17_NobodyStarves) {
   Simulation sim({.n_blocks = 2000, .max_rows = 8, .max_seqs = 70, .max_seq_len = 400, .chunk_size = 32});
   for (int i = 0; i < 64; ++i) sim.add({.prompt = prompt_of(4, i), .max_tokens = 300});

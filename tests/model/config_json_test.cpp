@@ -152,6 +152,25 @@ TEST(ConfigJson, WhatIsNotBuiltIsRefusedByName) {
   for (const auto& [changes, says] : cases) EXPECT_THAT(error_of(changes), HasSubstr(says)) << changes;
 }
 
+TEST(ConfigJson, MropeHasThreeSectionsAndThreePositions) {  // S-81
+  for (const json& rope : {json{{"type", "mrope"}, {"mrope_section", {2, 3, 3}}},
+                           json{{"rope_type", "default"}, {"mrope_section", {2, 3, 3}}}}) {
+    const ModelConfig config = read({{"rope_scaling", rope}});
+    EXPECT_EQ(config.rope.mrope_sections, (std::vector<int>{2, 3, 3}));
+    EXPECT_EQ(config.position_factor, 3);
+    EXPECT_EQ(config.rope.kind, RopeConfig::Kind::kDefault);
+  }
+  EXPECT_EQ(read(json::object()).position_factor, 0);
+  const auto refused = [](json rope) { return error_of({{"rope_scaling", std::move(rope)}}); };
+  EXPECT_THAT(refused({{"type", "mrope"}}),
+              HasSubstr("expected three sizes that add up to 8, half of the head, found nothing"));
+  EXPECT_THAT(refused({{"type", "mrope"}, {"mrope_section", {4, 4}}}),
+              HasSubstr("expected three sizes that add up to 8, half of the head"));
+  EXPECT_THAT(refused({{"type", "mrope"}, {"mrope_section", {2, 3, 4}}}), HasSubstr("three sizes that add up to 8"));
+  EXPECT_THAT(refused({{"type", "mrope"}, {"mrope_section", {2, 3, 3}}, {"mrope_interleaved", true}}),
+              HasSubstr("mrope_interleaved: true is not supported"));
+}
+
 TEST(ConfigJson, UnsupportedIsToldFromBroken) {
   try {
     read({{"mlp_bias", true}});

@@ -39,7 +39,12 @@ class CheckedDevice : public Device {
   const std::vector<Piece>& pieces() const { return pieces_; }
 
   std::string description() const override { return inner_->description(); }
-  std::int64_t available_bytes() const override { return inner_->available_bytes(); }
+  DeviceMemory memory() const override { return inner_->memory(); }
+  std::unique_ptr<Stopwatch> make_stopwatch() override { return inner_->make_stopwatch(); }
+  std::unique_ptr<Region> reserve(std::int64_t bytes) override {
+    reach(DevicePoint::kAllocate);
+    return inner_->reserve(bytes);
+  }
   bool needs_warm_up() const override { return warm_up_; }
   bool capturing() const override { return inner_->capturing(); }
 
@@ -84,7 +89,7 @@ class CheckedDevice : public Device {
       device.reach(DevicePoint::kReplayed);
     }
     int n_nodes() const override { return inner->n_nodes(); }
-    std::int64_t bytes() const override { return inner->bytes(); }
+    std::int64_t device_bytes() const override { return inner->device_bytes(); }
     CheckedDevice& device;
     std::unique_ptr<Graph> inner;
   };
