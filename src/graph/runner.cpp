@@ -142,11 +142,8 @@ class RunnerImpl : public Runner {
                                          history_.as<std::int32_t>(), history_lens_.as<std::int32_t>());
   }
 
-  /// A valid id of the vocabulary, whatever the files say (S-42).
-  std::int32_t pad_token() const {
-    const int pad = model_.config().pad_token_id.value_or(0);
-    return pad >= 0 && pad < model_.config().vocab_size ? pad : 0;
-  }
+  /// Both readers of model files keep it inside the vocabulary (S-42).
+  std::int32_t pad_token() const { return model_.config().pad_token_id.value_or(0); }
 
   void reserve_workspace() {
     const ModelConfig& model = model_.config();

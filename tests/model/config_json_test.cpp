@@ -97,6 +97,13 @@ TEST(ConfigJson, EosAsOneIdOrAList) {
   EXPECT_FALSE(read({{"pad_token_id", -1}}).pad_token_id);
 }
 
+TEST(ConfigJson, S42_PadTokenIsOfTheVocabularyOrAbsent) {
+  EXPECT_EQ(read({{"pad_token_id", 99}}).pad_token_id, 99);
+  EXPECT_EQ(read({{"pad_token_id", -1}}).pad_token_id, std::nullopt);
+  EXPECT_EQ(read(json::object()).pad_token_id, std::nullopt);
+  EXPECT_THAT(error_of({{"pad_token_id", 100}}), HasSubstr("pad_token_id: expected a whole number from -1 to 99"));
+}
+
 TEST(ConfigJson, Qwen3HasItsOwnHeadWidth) {
   const json qwen3 = {{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}};
   EXPECT_EQ(read(qwen3).head_dim, 128);
