@@ -156,6 +156,7 @@ class RunnerImpl : public Runner {
     shape.n_kv_heads = model.n_kv_heads;
     shape.head_dim = model.head_dim;
     shape.vocab_size = model.vocab_size;
+    shape.sampled_vocab = context_.sampled_vocab;
     backend_.ops->reserve(shape);
   }
 

@@ -53,6 +53,7 @@ struct RopeTable {
 struct WorkspaceShape {
   int max_tokens = 0, max_rows = 0;
   int model_dim = 0, ffn_dim = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab_size = 0;
+  int sampled_vocab = 0;  ///< What sample() is going to be asked for; another value works, but may be slower.
 };
 
 class Ops {

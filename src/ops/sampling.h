@@ -56,6 +56,8 @@ MONOGRAPH_HOST_DEVICE std::uint64_t rank_key(float z, std::int32_t id) {
   u = (u & 0x80000000u) ? ~u : (u | 0x80000000u);
   return (static_cast<std::uint64_t>(u) << 32) | (0xffffffffu - static_cast<std::uint32_t>(id));
 }
+/// Above every key of a logit that is none of rule 0's: the key of a row that ends by it.
+inline constexpr std::uint64_t kBadKey = ~0ull;
 MONOGRAPH_HOST_DEVICE std::int32_t id_of_key(std::uint64_t key) {
   return static_cast<std::int32_t>(0xffffffffu - static_cast<std::uint32_t>(key));
 }

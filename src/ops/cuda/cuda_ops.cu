@@ -1,5 +1,6 @@
 // Construction, workspaces and weights of the CUDA ops.
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/head_keys.cuh"
 
 #include <algorithm>
 
@@ -22,6 +23,7 @@ void CudaOps::reserve(const WorkspaceShape& shape) {
                                         (tokens * group / 16 + shape.max_rows + 2));
   processed_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
   counts_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
+  best_keys_ = device_.allocate(8LL * cuda::kHeadRows * cuda::kHeadParts);
 }
 
 std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, MatrixRole role) {

@@ -45,6 +45,12 @@ class CudaOps : public Ops {
  private:
   cuda::AttentionWork attention_work(int capacity) const;
 
+  /// Which logits best_keys_ belongs to, between head_logits and the sample that follows it.
+  struct HeadKeys {
+    const float* logits = nullptr;
+    int n_vocab = 0;
+  };
+
   CudaDevice& device_;
   cudaStream_t stream_;
   std::unique_ptr<cuda::WeightPacker> packer_;  // while weights are loaded
@@ -54,6 +60,8 @@ class CudaOps : public Ops {
   Buffer work_;                                 // int32: attention work list
   Buffer processed_;                            // float32 [max rows, V]: logits after bias and penalties
   Buffer counts_;  // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
+  Buffer best_keys_;  // uint64 [kHeadRows, kHeadParts]: the best rank key that each CTA of a narrow head found
+  HeadKeys head_keys_;
   WorkspaceShape shape_;
 };
 

@@ -8,17 +8,12 @@ namespace monograph::cuda {
 inline constexpr int kMostNarrowRows = kNarrowRows;
 
 /// Whether a product of this many rows normalises its own input (else the caller runs a norm kernel first).
-inline bool norms_its_rows(int max_rows, int k) { return max_rows <= kMostNarrowRows && k <= 3072; }
+inline bool norms_its_rows(int max_rows, int k) { return can_norm(max_rows, k); }
 
+/// At most kMostNarrowRows rows; with a norm, rows that norms_its_rows.
 template <bool kNorm, typename Epilogue>
 void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, const Epilogue& epilogue) {
-  // About one CTA a multiprocessor: a CTA's whole share of weights is in flight at once.
-  constexpr int kCtas = 132;
-  if (in.n <= 8 * kCtas) return launch_narrow<1, kNorm>(stream, in, norm, kCtas, epilogue);
-  if (in.n <= 16 * kCtas) return launch_narrow<2, kNorm>(stream, in, norm, kCtas, epilogue);
-  if (in.n <= 32 * kCtas) return launch_narrow<4, kNorm>(stream, in, norm, kCtas, epilogue);
-  if (in.n <= 48 * kCtas) return launch_narrow<6, kNorm>(stream, in, norm, kCtas, epilogue);
-  return launch_narrow<8, kNorm>(stream, in, norm, 2 * kCtas, epilogue);
+  launch_narrow<1, kNorm>(stream, in, norm, k_segments(in.n, in.k), NarrowTuning{}, epilogue);
 }
 
 template <typename Epilogue>

@@ -45,14 +45,19 @@ struct StoreFloat {
     if (n + 1 < n_columns) to[1] = c1;
   }
 };
+/// What `read` returns may be asked for before the sums are there, and passed on with them.
 struct AddResidual {
   __nv_bfloat16* x;
   int stride;
-  __device__ void operator()(int m, int n, float c0, float c1) const {
-    auto* at = reinterpret_cast<__nv_bfloat162*>(x + static_cast<std::int64_t>(m) * stride + n);
-    const float2 old = __bfloat1622float2(*at);
-    *at = __floats2bfloat162_rn(old.x + c0, old.y + c1);
+  __device__ __nv_bfloat162* at(int m, int n) const {
+    return reinterpret_cast<__nv_bfloat162*>(x + static_cast<std::int64_t>(m) * stride + n);
   }
+  __device__ __nv_bfloat162 read(int m, int n) const { return *at(m, n); }
+  __device__ void operator()(int m, int n, float c0, float c1, __nv_bfloat162 before) const {
+    const float2 old = __bfloat1622float2(before);
+    *at(m, n) = __floats2bfloat162_rn(old.x + c0, old.y + c1);
+  }
+  __device__ void operator()(int m, int n, float c0, float c1) const { (*this)(m, n, c0, c1, read(m, n)); }
 };
 /// Weight rows alternate gate and up, so a thread holds both halves of one output.
 struct GatedSilu {

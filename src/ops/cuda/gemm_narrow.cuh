@@ -1,165 +1,348 @@
-// The product for at most 16 rows: a latency problem. Each warp owns 8 weight rows for all of K; a copying warp streams
-// their chunks through a ring of bulk copies that starts before the wait for the predecessor. With a norm, every CTA
-// normalises the rows itself, which costs less than a kernel between two products.
+// The product for at most 16 rows: a latency problem. A warp owns one segment of K of 8 or 16 weight rows and streams
+// it through its own ring of bulk copies, which starts before the wait for the predecessor; where the ring holds the
+// warp's whole share, nothing of the weights is left to wait for. The rows of a lie in shared memory, whole or
+// panel after panel; with a norm, every CTA normalises them itself, which costs less than a kernel between two
+// products.
 #pragma once
 #include <algorithm>
 
 #include "ops/cuda/gemm_inputs.cuh"
 #include "ops/cuda/launch.cuh"
 #include "ops/cuda/row_norm.cuh"
+#include "ops/cuda/tensor_map.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace monograph::cuda {
 
-inline constexpr int kNarrowRows = 16, kNarrowChunk = 512, kNarrowPitch = kNarrowChunk * 2 + 16;
+inline constexpr int kNarrowRows = 16;
+/// A CTA's dynamic shared memory at most; an epilogue may have some of its own.
+inline constexpr int kMostShared = 220 * 1024;
 
-struct NarrowPlan {
-  int n_stages, shared_bytes, stage_bytes, a_pitch;
+/// Whether a norm can go with the product: the rows stay in shared memory, and a warp holds one in its registers.
+inline bool can_norm(int max_rows, int k) {
+  return max_rows <= kNarrowRows && k <= 16 * 256 && max_rows * (k * 2 + 16) <= 136 * 1024;
+}
+
+/// What may be chosen without a trace in the result.
+struct NarrowTuning {
+  int max_warps = 8;
+  int chunk = 512;                ///< Values of K that one copy brings at most, a multiple of 64.
+  int shared_bytes = 110 * 1024;  ///< Two CTAs of this size share an SM: the next kernel's weights come early.
 };
 
-template <int WARPS, bool kNorm>
-NarrowPlan narrow_plan(int k) {
+struct NarrowPlan {
+  int segments, segment_k, chunk, n_chunks;  // n_chunks: of a segment
+  int n_units, n_rounds, teams, n_ctas;      // a unit: 8 * GROUPS weight rows; a team: the warps of one unit
+  int n_panels, panel_k, a_pitch, a_bytes;   // rows too long to stay come in panels: panel_k values of every segment
+  int n_stages, stage_bytes;
+  int a_offset, norm_offset, partial_offset, barrier_offset, shared_bytes;
+};
+
+template <int GROUPS>
+NarrowPlan narrow_plan(const GemmInputs& in, int segments, bool norm, const NarrowTuning& tuning) {
+  constexpr int kUnit = 8 * GROUPS;
   NarrowPlan plan{};
-  plan.stage_bytes = (8 * WARPS + (kNorm ? 0 : kNarrowRows)) * kNarrowPitch;
-  plan.a_pitch = k * 2 + 16;
-  const int resident = kNorm ? kNarrowRows * plan.a_pitch : 0;
-  const int n_chunks = (k + kNarrowChunk - 1) / kNarrowChunk;
-  // Two CTAs share an SM where that still leaves a ring worth having, so that the next kernel's weights are under way
-  // early.
-  const int wanted = resident + plan.stage_bytes * std::min(n_chunks, 4) <= 110 * 1024 ? 110 * 1024 : 220 * 1024;
-  plan.n_stages =
-      std::max(2, std::min({n_chunks < 2 ? 2 : n_chunks, 16, (wanted - resident - 512) / plan.stage_bytes}));
-  plan.shared_bytes = resident + plan.n_stages * plan.stage_bytes + 2 * 8 * plan.n_stages + 16;
+  plan.segments = segments;
+  plan.segment_k = in.k / segments;
+  plan.n_units = (in.n + kUnit - 1) / kUnit;
+  // As few rounds as the warps allow, and then only as many warps and CTAs as these rounds need: all end together.
+  const int most_units = kMultiprocessors * std::max(1, tuning.max_warps / segments);
+  plan.n_rounds = (plan.n_units + most_units - 1) / most_units;
+  plan.teams = (plan.n_units + kMultiprocessors * plan.n_rounds - 1) / (kMultiprocessors * plan.n_rounds);
+  plan.n_ctas = (plan.n_units + plan.teams * plan.n_rounds - 1) / (plan.teams * plan.n_rounds);
+  const int n_warps = plan.teams * segments;
+  const auto divide = [&](int most) {
+    const int n_blocks = plan.segment_k / 64;
+    int blocks = std::min(most / 64, n_blocks);
+    while (n_blocks % blocks != 0) --blocks;
+    plan.chunk = blocks * 64;
+    plan.n_chunks = n_blocks / blocks;
+    plan.stage_bytes = kUnit * plan.chunk * 2;
+    plan.n_panels = 1;
+    const auto panel_bytes = [&] { return in.max_rows * (in.k / plan.n_panels * 2 + 16); };
+    if (!norm && panel_bytes() > 100 * 1024) {
+      plan.n_panels = 2;
+      while (plan.n_panels < plan.n_chunks && (plan.n_chunks % plan.n_panels != 0 || panel_bytes() > 32 * 1024))
+        ++plan.n_panels;
+    }
+    plan.panel_k = plan.segment_k / plan.n_panels;
+    plan.a_pitch = in.k / plan.n_panels * 2 + 16;
+    plan.a_bytes = in.max_rows * plan.a_pitch;
+  };
+  const int norm_bytes = norm ? in.k * 4 : 0, partial_bytes = segments > 1 ? 2 * n_warps * GROUPS * 512 : 0;
+  const auto stages_within = [&](int bytes) {
+    const int other_bytes = plan.a_bytes * std::min(plan.n_panels, 2) + norm_bytes + partial_bytes + n_warps * 16 * 8;
+    return (bytes - other_bytes - 1024 - 8) / (n_warps * plan.stage_bytes);
+  };
+  const auto enough = [&] { return std::min(plan.n_rounds * plan.n_chunks, 4); };
+  divide(tuning.chunk);
+  plan.n_stages = stages_within(tuning.shared_bytes);
+  if (plan.n_stages < enough()) {
+    divide(256);
+    plan.n_stages = stages_within(tuning.shared_bytes);
+    if (plan.n_stages < enough()) plan.n_stages = stages_within(kMostShared);
+  }
+  plan.n_stages = std::min(std::clamp(plan.n_stages, 2, 16), plan.n_rounds * plan.n_chunks);
+  plan.a_offset = n_warps * plan.n_stages * plan.stage_bytes;
+  plan.norm_offset = plan.a_offset + plan.a_bytes * std::min(plan.n_panels, 2);
+  plan.partial_offset = plan.norm_offset + norm_bytes;
+  plan.barrier_offset = plan.partial_offset + partial_bytes;
+  plan.shared_bytes = plan.barrier_offset + (n_warps * plan.n_stages + 1) * 8 + 1024;  // and what alignment takes
   return plan;
 }
 
-template <int WARPS, bool kNorm, typename Epilogue>
-__global__ void __launch_bounds__(32 * (WARPS + 1))
-    narrow_kernel(GemmInputs in, RowNorm norm, NarrowPlan plan, Epilogue epilogue) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) unsigned char raw[];
-  const std::uint32_t base = shared_address(raw), resident = base + plan.n_stages * plan.stage_bytes;
-  const std::uint32_t full = resident + (kNorm ? kNarrowRows * plan.a_pitch : 0), empty = full + plan.n_stages * 8;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int n_chunks = (in.k + kNarrowChunk - 1) / kNarrowChunk, n_tiles = (in.n + 8 * WARPS - 1) / (8 * WARPS);
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < plan.n_stages; ++s) {
-      barrier_init(full + s * 8, kNorm ? 1 : 2);
-      barrier_init(empty + s * 8, WARPS);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  }
-  __syncthreads();
-  let_successor_start();
+/// One warp's way through its share of the weights: the next stage of its ring to fill, and with what. A stage holds
+/// blocks of 64 values of K, each as 8 * GROUPS rows of 128 bytes, swizzled.
+template <int GROUPS>
+struct WeightRing {
+  const CUtensorMap* map;
+  const NarrowPlan& plan;
+  std::uint32_t ring, full;
+  int unit, stride, block0;
+  int chunk = 0, stage = 0;
 
-  if (warp == WARPS) {
-    // The copying warp: items are (tile, chunk) in the order they are consumed.
-    const int n_items =
-        ((n_tiles - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x)) *
-        n_chunks;
-    const auto fetch_w = [&](int item) {
-      const int s = item % plan.n_stages, chunk = item % n_chunks,
-                n0 = (blockIdx.x + item / n_chunks * gridDim.x) * 8 * WARPS;
-      const int bytes = min(kNarrowChunk, in.k - chunk * kNarrowChunk) * 2, n_rows = min(8 * WARPS, in.n - n0);
-      if (lane == 0) barrier_expect(full + s * 8, bytes * n_rows);
-      __syncwarp();
-      for (int row = lane; row < n_rows; row += 32)
-        copy_bytes(base + s * plan.stage_bytes + row * kNarrowPitch,
-                   in.w + static_cast<std::int64_t>(n0 + row) * in.k + chunk * kNarrowChunk, bytes, full + s * 8);
-    };
-    int n_a = 0;
-    const auto fetch_a = [&](int item) {
-      if constexpr (!kNorm) {
-        const int s = item % plan.n_stages, chunk = item % n_chunks;
-        const int bytes = min(kNarrowChunk, in.k - chunk * kNarrowChunk) * 2;
-        if (lane == 0) barrier_expect(full + s * 8, bytes * n_a);
-        __syncwarp();
-        if (lane < n_a)
-          copy_bytes(base + s * plan.stage_bytes + (8 * WARPS + lane) * kNarrowPitch,
-                     in.a + static_cast<std::int64_t>(lane) * in.k + chunk * kNarrowChunk, bytes, full + s * 8);
-      }
-    };
-    const int prologue = min(n_items, plan.n_stages);
-    for (int item = 0; item < prologue; ++item) fetch_w(item);
-    wait_for_predecessor();
-    n_a = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
-    for (int item = 0; item < prologue; ++item) fetch_a(item);
-    for (int item = prologue; item < n_items; ++item) {
-      barrier_wait(empty + (item % plan.n_stages) * 8, ((item / plan.n_stages) & 1) ^ 1);
-      fetch_w(item);
-      fetch_a(item);
+  __device__ __forceinline__ void fetch() {
+    if (unit >= plan.n_units) return;
+    if (threadIdx.x % 32 == 0) {
+      barrier_expect(full + stage * 8, plan.stage_bytes);
+      copy_blocks(ring + stage * plan.stage_bytes, map, unit * 8 * GROUPS, block0 + chunk * (plan.chunk / 64),
+                  full + stage * 8);
     }
-    return;
+    if (++stage == plan.n_stages) stage = 0;
+    if (++chunk == plan.n_chunks) chunk = 0, unit += stride;
   }
+};
+
+/// The operands of 64 values of K in a warp's registers: four steps of k16.
+template <int GROUPS>
+struct NarrowBlock {
+  std::uint32_t w[2][GROUPS][4], a[4][4];
+
+  __device__ __forceinline__ void load(std::uint32_t at_w, std::uint32_t at_a) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      load_matrix_x4(a[2 * half], at_a + half * 64);
+#pragma unroll
+      for (int g = 0; g < GROUPS; ++g) load_matrix_x4(w[half][g], (at_w ^ (half * 64)) + g * 1024);
+      load_matrix_x4(a[2 * half + 1], at_a + half * 64 + 32);
+    }
+  }
+  __device__ __forceinline__ void multiply(float (&c)[GROUPS][4]) const {
+#pragma unroll
+    for (int step = 0; step < 4; ++step)
+#pragma unroll
+      for (int g = 0; g < GROUPS; ++g) {
+        const std::uint32_t b[2] = {w[step / 2][g][step % 2 * 2], w[step / 2][g][step % 2 * 2 + 1]};
+        mma(c[g], a[step], b);
+      }
+  }
+};
+
+/// The rows of a, normalised, into shared memory at `to`, `pitch` bytes apart; each warp holds kBatch of them at once.
+/// Few rows are shared by several warps, which all sum and each write a part.
+template <int kHeld, int kBatch>
+__device__ __forceinline__ void normalise_rows(unsigned char* to, int pitch, const GemmInputs& in, const RowNorm& norm,
+                                               const float* weight, std::uint32_t weight_here) {
+  const int warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
+  const int n_parts = in.max_rows * 4 <= n_warps ? 4 : in.max_rows * 2 <= n_warps ? 2 : 1;
+  for (int first = warp; first < in.max_rows * n_parts; first += n_warps * kBatch) {
+    HeldRow<kHeld> rows[kBatch];
+    bool valid[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int m = (first + b * n_warps) / n_parts;
+      valid[b] = m < in.max_rows;
+      if (!valid[b]) continue;
+      const int from = norm.rows ? norm.rows[m] : m;
+      valid[b] = from >= 0;
+      if (valid[b]) rows[b].load(in.a + static_cast<std::int64_t>(from) * in.k, in.k);
+    }
+    float scales[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+      if (valid[b]) scales[b] = rows[b].scale(norm.eps, in.k);
+    if (first == warp) barrier_wait(weight_here, 0);
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = first + b * n_warps, m = i / n_parts;
+      if (valid[b]) rows[b].write(to + m * pitch, scales[b], weight, in.k, i - m * n_parts, n_parts);
+    }
+  }
+}
+
+/// The rows of a in shared memory without a norm: one panel after another, the next one on its way while one is read.
+struct RowPanels {
+  const GemmInputs& in;
+  const NarrowPlan& plan;
+  std::uint32_t at;
+  int k0, thread, n_threads;  // this segment's first column; its place among the warps of the segment
+  int loading = 0, reading = -1;
+
+  /// This segment's columns of the next panel.
+  __device__ __forceinline__ void load() {
+    const int n_pieces = plan.panel_k / 8, panel = loading % plan.n_panels;
+    const std::uint32_t to = at + (loading & 1) * plan.a_bytes + k0 / plan.n_panels * 2;
+    int m = 0, piece = thread;
+    while (true) {
+      while (piece >= n_pieces) piece -= n_pieces, ++m;
+      if (m >= in.max_rows) break;
+      copy16(to + m * plan.a_pitch + piece * 16,
+             in.a + static_cast<std::int64_t>(m) * in.k + k0 + panel * plan.panel_k + piece * 8, true);
+      piece += n_threads;
+    }
+    commit_copies();
+    ++loading;
+  }
+  /// Waits for the panel last asked for and asks for another if there is more to come; where the one to read lies.
+  __device__ __forceinline__ std::uint32_t next() {
+    wait_copies<0>();
+    if (plan.teams > 1 || plan.n_panels > 1)
+      __syncthreads();
+    else
+      __syncwarp();
+    ++reading;
+    if (plan.n_panels > 1 && loading < plan.n_rounds * plan.n_panels) load();
+    return at + (reading & 1) * plan.a_bytes;
+  }
+};
+
+template <int GROUPS, bool kNorm, typename Epilogue>
+__global__ void __launch_bounds__(256)
+    narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ GemmInputs in,
+                  const __grid_constant__ RowNorm norm, const __grid_constant__ NarrowPlan plan, Epilogue epilogue) {
+#if __CUDA_ARCH__ >= 900
+  let_successor_start();
+  constexpr int kUnit = 8 * GROUPS;
+  extern __shared__ __align__(128) unsigned char raw[];
+  const std::uint32_t unaligned = shared_address(raw), base = (unaligned + 1023) & ~1023u;
+  unsigned char* const shared = raw + (base - unaligned);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
+  const int team = warp / plan.segments, segment = warp - team * plan.segments;
+  const std::uint32_t ring = base + warp * plan.n_stages * plan.stage_bytes,
+                      full = base + plan.barrier_offset + warp * plan.n_stages * 8,
+                      norm_here = base + plan.barrier_offset + n_warps * plan.n_stages * 8;
+  if (lane == 0) {
+#pragma unroll 1
+    for (int s = 0; s < plan.n_stages; ++s) barrier_init(full + s * 8, 1);
+    if (kNorm && warp == 0) barrier_init(norm_here, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    if (kNorm && warp == 0) {
+      barrier_expect(norm_here, in.k * 4);
+      copy_bytes(base + plan.norm_offset, norm.weight, in.k * 4, norm_here);
+    }
+  }
+  __syncwarp();
+  const int k0 = segment * plan.segment_k, stride = gridDim.x * plan.teams;
+  int unit = blockIdx.x * plan.teams + team;
+  WeightRing<GROUPS> weights{&map, plan, ring, full, unit, stride, k0 / 64};
+#pragma unroll 1
+  for (int s = 0; s < plan.n_stages; ++s) weights.fetch();
+  if constexpr (kNorm) __syncthreads();
 
   wait_for_predecessor();
   const int rows = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
+  // Rows past the count hold something finite or not; nothing of them is stored.
+  RowPanels panels{in, plan, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
   if constexpr (kNorm) {
-    for (int m = warp; m < rows; m += WARPS) {
-      const int from = norm.rows ? norm.rows[m] : m;
-      if (from >= 0)
-        normalise_row(raw + plan.n_stages * plan.stage_bytes + m * plan.a_pitch,
-                      in.a + static_cast<std::int64_t>(from) * in.k, norm.weight, norm.eps, in.k);
-    }
-    asm volatile("bar.sync 1, %0;" ::"n"(32 * WARPS) : "memory");
+    const auto* weight = reinterpret_cast<const float*>(shared + plan.norm_offset);
+    if (in.k <= 4 * 256)
+      normalise_rows<4, 4>(shared + plan.a_offset, plan.a_pitch, in, norm, weight, norm_here);
+    else
+      normalise_rows<16, 1>(shared + plan.a_offset, plan.a_pitch, in, norm, weight, norm_here);
+    __syncthreads();
+  } else {
+    panels.load();
   }
-  int item = 0;
-  for (int tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
-    float c[4] = {};
-    for (int chunk = 0; chunk < n_chunks; ++chunk, ++item) {
-      const int s = item % plan.n_stages, steps = min(kNarrowChunk, in.k - chunk * kNarrowChunk) / 32;
-      barrier_wait(full + s * 8, (item / plan.n_stages) & 1);
-      const std::uint32_t at_w = base + s * plan.stage_bytes + (warp * 8 + lane % 8) * kNarrowPitch + (lane / 8) * 16;
-      const std::uint32_t at_a =
-          kNorm ? resident + (lane % 16) * plan.a_pitch + chunk * kNarrowChunk * 2 + (lane / 16) * 16
-                : base + s * plan.stage_bytes + (8 * WARPS + lane % 16) * kNarrowPitch + (lane / 16) * 16;
-      // Two groups of two steps in registers: one is multiplied while the other is on its way out of shared memory.
-      std::uint32_t w[2][2][4], a[2][4][4];
-      const auto load = [&](int buffer, int step) {
+
+  constexpr bool kReads = requires { epilogue.read(0, 0); };
+  const std::uint32_t lane_w = (lane % 8) * 128 + (((lane / 8) ^ (lane % 8)) << 4);
+  const std::uint32_t lane_a =
+      k0 / plan.n_panels * 2 + min(lane % 16, in.max_rows - 1) * plan.a_pitch + (lane / 16) * 16;
+  const int panel_chunks = plan.n_chunks / plan.n_panels;
+  std::uint32_t at_rows = base + plan.a_offset;
+  int stage = 0, parity = 0;
+  for (int round = 0; round < plan.n_rounds; ++round, unit += stride) {
+    const int m = lane / 4, n = unit * kUnit + (lane % 4) * 2;
+    __nv_bfloat162 before[GROUPS][2];
+    if constexpr (kReads) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          load_matrix_x4(w[buffer][i], at_w + (step + i) * 64);
-          load_matrix_x4(a[buffer][2 * i], at_a + (step + i) * 64);
-          load_matrix_x4(a[buffer][2 * i + 1], at_a + (step + i) * 64 + 32);
-        }
-      };
-      const auto multiply = [&](int buffer) {
+      for (int g = 0; g < GROUPS; ++g)
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const std::uint32_t low[2] = {w[buffer][i][0], w[buffer][i][1]}, high[2] = {w[buffer][i][2], w[buffer][i][3]};
-          mma(c, a[buffer][2 * i], low);
-          mma(c, a[buffer][2 * i + 1], high);
+        for (int half = 0; half < 2; ++half)
+          if (segment == 0 && m + 8 * half < in.max_rows && n + 8 * g < in.n)
+            before[g][half] = epilogue.read(m + 8 * half, n + 8 * g);
+    }
+    float c[GROUPS][4] = {};
+    for (int panel = 0; panel < plan.n_panels; ++panel) {
+      if (!kNorm && (plan.n_panels > 1 || round == 0)) at_rows = panels.next();
+      if (unit >= plan.n_units) continue;
+      for (int chunk = 0; chunk < panel_chunks; ++chunk) {
+        const std::uint32_t at_w = ring + stage * plan.stage_bytes + lane_w,
+                            at_a = at_rows + lane_a + chunk * plan.chunk * 2;
+        barrier_wait(full + stage * 8, parity);
+        // Two blocks in registers: one is multiplied while the other is on its way out of shared memory. Past the end
+        // the last one is loaded again.
+        const int n_blocks = plan.chunk / 64, last = n_blocks - 1;
+        NarrowBlock<GROUPS> even, odd;
+        const auto load = [&](NarrowBlock<GROUPS>& to, int block) {
+          block = min(block, last);
+          to.load(at_w + block * 1024 * GROUPS, at_a + block * 128);
+        };
+        load(even, 0);
+        for (int block = 0; block < last; block += 2) {
+          load(odd, block + 1);
+          even.multiply(c);
+          load(even, block + 2);
+          odd.multiply(c);
         }
-      };
-      // A chunk is a multiple of two steps (64 values).
-      load(0, 0);
-      for (int step = 0; step < steps; step += 4) {
-        if (step + 2 < steps) load(1, step + 2);
-        multiply(0);
-        if (step + 2 >= steps) break;
-        if (step + 4 < steps) load(0, step + 4);
-        multiply(1);
+        if (n_blocks % 2 != 0) even.multiply(c);
+        __syncwarp();
+        weights.fetch();
+        if (++stage == plan.n_stages) stage = 0, parity ^= 1;
       }
-      __syncwarp();
-      if (lane == 0) barrier_arrive(empty + s * 8);
     }
-    const int n = tile * 8 * WARPS + warp * 8 + (lane % 4) * 2, m = lane / 4;
-    if (n >= in.n) continue;
-    if (m < rows) epilogue(m, n, c[0], c[1]);
-    if (m + 8 < rows) epilogue(m + 8, n, c[2], c[3]);
+    if (unit >= plan.n_units) continue;
+    if (plan.segments > 1) {
+      // Partial sums meet in shared memory, in a place of this round's parity, and are added in the segments' order.
+      auto* partial =
+          reinterpret_cast<float4*>(shared + plan.partial_offset) + ((round & 1) * n_warps + warp) * GROUPS * 32 + lane;
+      if (segment > 0) {
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) partial[g * 32] = make_float4(c[g][0], c[g][1], c[g][2], c[g][3]);
+      }
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "r"(32 * plan.segments) : "memory");
+      if (segment > 0) continue;
+      for (int s = 1; s < plan.segments; ++s)
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) {
+          const float4 more = partial[(s * GROUPS + g) * 32];
+          c[g][0] += more.x, c[g][1] += more.y, c[g][2] += more.z, c[g][3] += more.w;
+        }
+    }
+#pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (m + 8 * half >= rows || n + 8 * g >= in.n) continue;
+        if constexpr (kReads)
+          epilogue(m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half]);
+        else
+          epilogue(m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1]);
+      }
   }
+  if constexpr (requires { epilogue.finish(rows); }) epilogue.finish(rows);
 #endif
 }
 
-template <int WARPS, bool kNorm, typename Epilogue>
-void launch_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, int max_ctas,
-                   const Epilogue& epilogue) {
-  auto kernel = narrow_kernel<WARPS, kNorm, Epilogue>;
-  static const bool ready = (allow_shared(kernel, 227 * 1024), true);
+template <int GROUPS, bool kNorm, typename Epilogue>
+void launch_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, int segments,
+                   const NarrowTuning& tuning, const Epilogue& epilogue) {
+  auto kernel = narrow_kernel<GROUPS, kNorm, Epilogue>;
+  static const bool ready = (allow_shared(kernel, kMostShared), true);
   static_cast<void>(ready);
-  const NarrowPlan plan = narrow_plan<WARPS, kNorm>(in.k);
-  const int n_tiles = (in.n + 8 * WARPS - 1) / (8 * WARPS);
-  launch(stream, std::min(n_tiles, max_ctas), 32 * (WARPS + 1), plan.shared_bytes, kernel, in, norm, plan, epilogue);
+  const NarrowPlan plan = narrow_plan<GROUPS>(in, segments, kNorm, tuning);
+  const CUtensorMap map = make_block_map(in.w, in.n, in.k, 8 * GROUPS, plan.chunk / 64);
+  launch(stream, plan.n_ctas, 32 * plan.teams * segments, plan.shared_bytes, kernel, map, in, norm, plan, epilogue);
 }
 
 }  // namespace monograph::cuda

@@ -8,6 +8,9 @@
 
 namespace monograph::cuda {
 
+/// What grids aim at: the multiprocessors of an H100 or H200. Fewer or more only cost time.
+inline constexpr int kMultiprocessors = 132;
+
 /// Every kernel of a step calls this before its first read or write of anything the step changes; so completion is
 /// transitive along the chain. Weights and constant tables may be read before.
 __device__ __forceinline__ void wait_for_predecessor() {
@@ -23,20 +26,30 @@ __device__ __forceinline__ void let_successor_start() {
 #endif
 }
 
+/// A kernel whose CTAs form clusters of `cluster` neighbours in x, which divides the grid.
 template <typename... Parameters, typename... Arguments>
-void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
-            Arguments... arguments) {
+void launch_clusters(cudaStream_t stream, int cluster, dim3 grid, dim3 block, std::size_t shared_bytes,
+                     void (*kernel)(Parameters...), Arguments... arguments) {
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = cluster;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = cluster > 1 ? 2 : 1;
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+template <typename... Parameters, typename... Arguments>
+void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  launch_clusters(stream, 1, grid, block, shared_bytes, kernel, arguments...);
 }
 
 /// Raises a kernel's dynamic shared memory limit; outside captures, once per kernel.

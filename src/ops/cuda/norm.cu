@@ -1,5 +1,6 @@
 // Row norms, and what follows the qkv product: bias, per-head norm, rotation, and K and V to their blocks.
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/head_keys.cuh"
 #include "ops/cuda/gemm.cuh"
 #include "ops/cuda/launch.cuh"
 
@@ -197,9 +198,18 @@ void CudaOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> weight, 
 
 void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> weight, float norm_eps,
                           const PackedMatrix& head, const StepInputs& in) {
-  normed_product(stream_, x, {weight.data, norm_eps, in.sample_rows}, static_cast<const CudaPackedMatrix&>(head),
-                 normed_.as<__nv_bfloat16>(), in.n_seqs, std::min(in.shape.max_rows, in.capacity),
-                 cuda::StoreFloat{logits.data, logits.shape[1], logits.shape[1]});
+  const auto& matrix = static_cast<const CudaPackedMatrix&>(head);
+  const int max_rows = std::min(in.shape.max_rows, in.capacity);
+  const cuda::RowNorm norm{weight.data, norm_eps, in.sample_rows};
+  const cuda::StoreFloat store{logits.data, logits.shape[1], logits.shape[1]};
+  head_keys_ = {};
+  if (!cuda::norms_its_rows(max_rows, matrix.cols()))
+    return normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), in.n_seqs, max_rows, store);
+  head_keys_ = {logits.data, shape_.sampled_vocab};
+  cuda::gemm_narrow<true>(stream_,
+                          {x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
+                           matrix.cols(), in.n_seqs, max_rows},
+                          norm, cuda::StoreLogits{store, shape_.sampled_vocab, best_keys_.as<std::uint64_t>()});
 }
 
 }  // namespace monograph

@@ -6,6 +6,7 @@
 
 #include "ops/cuda/attention_wide.cuh"
 #include "ops/cuda/gemm_wide.cuh"
+#include "ops/cuda/tensor_map.cuh"
 
 namespace monograph::cuda {
 namespace {
@@ -50,6 +51,13 @@ CUtensorMap make_query_map(const void* q, int n_tokens, int n_heads, int head_di
   const cuuint64_t dims[3] = {d, h, static_cast<cuuint64_t>(n_tokens)}, strides[2] = {d * 2, h * d * 2};
   const cuuint32_t box[3] = {64, static_cast<cuuint32_t>(box_heads), static_cast<cuuint32_t>(box_tokens)};
   return encode(q, 3, dims, strides, box);
+}
+
+CUtensorMap make_block_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows, int box_blocks) {
+  const cuuint64_t dims[3] = {64, static_cast<cuuint64_t>(rows), static_cast<cuuint64_t>(cols / 64)};
+  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(cols) * 2, 128};
+  const cuuint32_t box[3] = {64, static_cast<cuuint32_t>(box_rows), static_cast<cuuint32_t>(box_blocks)};
+  return encode(data, 3, dims, strides, box);
 }
 
 }  // namespace monograph::cuda
