@@ -141,7 +141,7 @@ void check_bits(cudaStream_t stream) {
                                    std::to_string(rows) + " segments " + std::to_string(segments) +
                                    (with_norm ? " norm" : "");
           for (const NarrowTuning& tuning :
-               {NarrowTuning{}, NarrowTuning{4, 256, 60 * 1024}, NarrowTuning{8, 1024, 200 * 1024}}) {
+               {NarrowTuning{}, NarrowTuning{4, 256, 60 * 1024, 60 * 1024}, NarrowTuning{8, 1024}}) {
             if (with_norm && !can_norm(rows, k)) break;
             CUDA_CHECK(cudaMemsetAsync(ours.get(), 0xff, ours.size() * 4, stream));
             check_narrow<1>(stream, in, norm, segments, with_norm, tuning, to);
@@ -337,10 +337,8 @@ void time_chains(cudaStream_t stream, int repeats) {
                         {{}, 1, 1},
                         {{}, 1, 2},
                         {{}, 2, 1},
-                        {{8, 256, 110 * 1024}, 1, 1},
-                        {{8, 1024, 110 * 1024}, 1, 1},
-                        {{8, 512, 200 * 1024}, 1, 1},
-                        {{8, 512, 200 * 1024}, 1, 2}};
+                        {{8, 1024, 110 * 1024, 200 * 1024}, 1, 1},
+                        {{8, 512, 110 * 1024, 110 * 1024}, 1, 1}};
     for (const int rows : {1, 8, 16})
       for (const Way& way : ways) {
         const Products p(stream, m, rows, way);
@@ -354,7 +352,7 @@ void time_chains(cudaStream_t stream, int repeats) {
         });
         char what[100];
         std::snprintf(what, sizeof what, "%s layer w%d c%d %dK split%d g%d", s.name, way.tuning.max_warps,
-                      way.tuning.chunk, way.tuning.shared_bytes / 1024, way.split, way.gate_groups);
+                      way.tuning.chunk, way.tuning.streaming_bytes / 1024, way.split, way.gate_groups);
         print_line(what, rows, us / s.layers, bytes);
       }
   }
@@ -412,10 +410,8 @@ void time_head(cudaStream_t stream, int repeats) {
     const DeviceArray<float> out(16ll * n);
     for (const int rows : {1, 8, 16})
       for (const auto& [groups, tuning] :
-           {std::pair{1, NarrowTuning{}}, std::pair{1, NarrowTuning{8, 256, 110 * 1024}},
-            std::pair{1, NarrowTuning{8, 512, 200 * 1024}}, std::pair{1, NarrowTuning{8, 1024, 200 * 1024}},
-            std::pair{1, NarrowTuning{6, 512, 200 * 1024}}, std::pair{2, NarrowTuning{8, 512, 110 * 1024}},
-            std::pair{2, NarrowTuning{8, 512, 200 * 1024}}}) {
+           {std::pair{1, NarrowTuning{}}, std::pair{1, NarrowTuning{8, 1024}}, std::pair{2, NarrowTuning{}},
+            std::pair{2, NarrowTuning{8, 512, 110 * 1024, 110 * 1024}}}) {
         if (!can_norm(rows, k)) continue;
         const double us = graph_us(stream, repeats, [&, groups = groups, tuning = tuning] {
           for (int i = 0; i < 6; ++i) {
@@ -428,7 +424,7 @@ void time_head(cudaStream_t stream, int repeats) {
         });
         char what[100];
         std::snprintf(what, sizeof what, "head k%d w%d c%d %dK g%d", k, tuning.max_warps, tuning.chunk,
-                      tuning.shared_bytes / 1024, groups);
+                      tuning.streaming_bytes / 1024, groups);
         print_line(what, rows, us / 6, 2.0 * n * k);
       }
   }

@@ -26,8 +26,9 @@ inline bool can_norm(int max_rows, int k) {
 /// What may be chosen without a trace in the result.
 struct NarrowTuning {
   int max_warps = 8;
-  int chunk = 512;                ///< Values of K that one copy brings at most, a multiple of 64.
-  int shared_bytes = 110 * 1024;  ///< Two CTAs of this size share an SM: the next kernel's weights come early.
+  int chunk = 512;                   ///< Values of K that one copy brings at most, a multiple of 64.
+  int shared_bytes = 110 * 1024;     ///< Two CTAs of this size share an SM: the next kernel's weights come early ...
+  int streaming_bytes = 200 * 1024;  ///< ... if they fit in. Else there is a long stream, which wants to be wide.
 };
 
 struct NarrowPlan {
@@ -74,13 +75,12 @@ NarrowPlan narrow_plan(const GemmInputs& in, int segments, bool norm, const Narr
     const int other_bytes = plan.a_bytes * std::min(plan.n_panels, 2) + norm_bytes + partial_bytes + n_warps * 16 * 8;
     return (bytes - other_bytes - 1024 - 8) / (n_warps * plan.stage_bytes);
   };
-  const auto enough = [&] { return std::min(plan.n_rounds * plan.n_chunks, 4); };
   divide(tuning.chunk);
   plan.n_stages = stages_within(tuning.shared_bytes);
-  if (plan.n_stages < enough()) {
-    divide(256);
-    plan.n_stages = stages_within(tuning.shared_bytes);
-    if (plan.n_stages < enough()) plan.n_stages = stages_within(kMostShared);
+  if (plan.n_stages < plan.n_rounds * plan.n_chunks) plan.n_stages = stages_within(tuning.streaming_bytes);
+  if (plan.n_stages < std::min(plan.n_rounds * plan.n_chunks, 3)) {
+    divide(std::min(tuning.chunk, 256));
+    plan.n_stages = stages_within(kMostShared);
   }
   plan.n_stages = std::min(std::clamp(plan.n_stages, 2, 16), plan.n_rounds * plan.n_chunks);
   plan.a_offset = n_warps * plan.n_stages * plan.stage_bytes;
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(256)
   const std::uint32_t lane_w = (lane % 8) * 128 + (((lane / 8) ^ (lane % 8)) << 4);
   const std::uint32_t lane_a =
       k0 / plan.n_panels * 2 + min(lane % 16, in.max_rows - 1) * plan.a_pitch + (lane / 16) * 16;
-  const int panel_chunks = plan.n_chunks / plan.n_panels;
+  const int chunk_blocks = plan.chunk / 64, panel_blocks = plan.panel_k / 64;
   std::uint32_t at_rows = base + plan.a_offset;
   int stage = 0, parity = 0;
   for (int round = 0; round < plan.n_rounds; ++round, unit += stride) {
@@ -276,29 +276,34 @@ __global__ void __launch_bounds__(256)
     for (int panel = 0; panel < plan.n_panels; ++panel) {
       if (!kNorm && (plan.n_panels > 1 || round == 0)) at_rows = panels.next();
       if (unit >= plan.n_units) continue;
-      for (int chunk = 0; chunk < panel_chunks; ++chunk) {
-        const std::uint32_t at_w = ring + stage * plan.stage_bytes + lane_w,
-                            at_a = at_rows + lane_a + chunk * plan.chunk * 2;
-        barrier_wait(full + stage * 8, parity);
-        // Two blocks in registers: one is multiplied while the other is on its way out of shared memory. Past the end
-        // the last one is loaded again.
-        const int n_blocks = plan.chunk / 64, last = n_blocks - 1;
-        NarrowBlock<GROUPS> even, odd;
-        const auto load = [&](NarrowBlock<GROUPS>& to, int block) {
-          block = min(block, last);
-          to.load(at_w + block * 1024 * GROUPS, at_a + block * 128);
-        };
-        load(even, 0);
-        for (int block = 0; block < last; block += 2) {
-          load(odd, block + 1);
-          even.multiply(c);
-          load(even, block + 2);
-          odd.multiply(c);
+      // Two blocks in registers: one is multiplied while the other is on its way out of shared memory.
+      std::uint32_t at_w = 0, at_a = at_rows + lane_a;
+      int loaded = 0, used = 0;
+      const auto load = [&](NarrowBlock<GROUPS>& to) {
+        if (loaded == 0) {
+          barrier_wait(full + stage * 8, parity);
+          at_w = ring + stage * plan.stage_bytes + lane_w;
+          if (++stage == plan.n_stages) stage = 0, parity ^= 1;
         }
-        if (n_blocks % 2 != 0) even.multiply(c);
+        to.load(at_w, at_a);
+        at_w += 1024 * GROUPS, at_a += 128;
+        if (++loaded == chunk_blocks) loaded = 0;
+      };
+      const auto multiply = [&](const NarrowBlock<GROUPS>& block) {
+        block.multiply(c);
+        if (++used < chunk_blocks) return;
+        used = 0;
         __syncwarp();
         weights.fetch();
-        if (++stage == plan.n_stages) stage = 0, parity ^= 1;
+      };
+      NarrowBlock<GROUPS> even, odd;
+      load(even);
+      for (int block = 0; block < panel_blocks; block += 2) {
+        if (block + 1 < panel_blocks) load(odd);
+        multiply(even);
+        if (block + 1 >= panel_blocks) break;
+        if (block + 2 < panel_blocks) load(even);
+        multiply(odd);
       }
     }
     if (unit >= plan.n_units) continue;
