@@ -114,7 +114,7 @@ class Loader {
     for (std::size_t i = 0; i < tensors.size(); ++i)
       parts.push_back({tensors[i].dtype, static_cast<int>(tensors[i].shape[0]), static_cast<int>(tensors[i].shape[1]),
                        tensors[i].bytes, std::move(orders[i])});
-    auto packed = backend_.ops->pack(parts, role);
+    auto packed = backend_.ops->pack(parts, role, config_.head_dim);
     weights_.bytes += packed->bytes();
     for (const HostTensor& tensor : tensors) {
       done_ += static_cast<std::int64_t>(tensor.bytes.size());

@@ -64,8 +64,9 @@ class Ops {
   /// F32 or BF16: the dtype of every activation tensor and of the KV cache.
   virtual DType activation_dtype() const = 0;
 
-  /// Takes the bytes over into the backend's layout. Throws Error(kUnsupported) naming a dtype it cannot pack.
-  virtual std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role) = 0;
+  /// Takes the bytes over into the backend's layout; `head_dim` for kQkv, whose heads a backend may lay out its own way.
+  /// Throws Error(kUnsupported) naming a dtype it cannot pack.
+  virtual std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim = 0) = 0;
 
   /// First node. Copies one of two host staging areas (the one `*selector` names) to the device's: fields up to the
   /// counts in use, tables whole, the bucket's C ids and C*P position ids. `to` and both `from` have the layout

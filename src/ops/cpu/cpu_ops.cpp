@@ -13,7 +13,7 @@ CpuOps::CpuOps(CpuDevice& device, DType activation_dtype, const Kernels& kernels
   samplers_.resize(device.pool().size());
 }
 
-std::unique_ptr<PackedMatrix> CpuOps::pack(std::span<const MatrixPart> parts, MatrixRole role) {
+std::unique_ptr<PackedMatrix> CpuOps::pack(std::span<const MatrixPart> parts, MatrixRole role, int) {
   int rows = 0;
   for (const MatrixPart& part : parts) rows += part.rows;
   // gated_up pairs the i-th gate panel with the i-th up panel.

@@ -18,7 +18,7 @@ class CpuOps : public Ops {
 
   DType activation_dtype() const override { return activation_dtype_; }
   const Kernels& kernels() const { return kernels_; }
-  std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role) override;
+  std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) override;
   void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
                     const InputShape& shape, int capacity) override;
   void derive_inputs(const StepInputs& in) override;

@@ -26,7 +26,7 @@ void CudaOps::reserve(const WorkspaceShape& shape) {
   best_keys_ = device_.allocate(8LL * cuda::kHeadRows * cuda::kHeadParts);
 }
 
-std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, MatrixRole role) {
+std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) {
   CHECK(!parts.empty());
   const int cols = parts.front().cols;
   int rows = 0;
@@ -38,7 +38,7 @@ std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, M
     throw Error(ErrorCode::kUnsupported,
                 "a matrix of " + std::to_string(cols) + " columns: the GPU kernels need a multiple of 64");
   if (!packer_) packer_ = std::make_unique<cuda::WeightPacker>(device_);
-  return std::make_unique<CudaPackedMatrix>(packer_->pack(parts, role), rows, cols);
+  return std::make_unique<CudaPackedMatrix>(packer_->pack(parts, role, head_dim), rows, cols);
 }
 
 }  // namespace monograph

@@ -27,7 +27,7 @@ class CudaOps : public Ops {
 
   DType activation_dtype() const override { return DType::kBF16; }
   void reserve(const WorkspaceShape& shape) override;
-  std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role) override;
+  std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) override;
   void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
                     const InputShape& shape, int capacity) override;
   void derive_inputs(const StepInputs& in) override;

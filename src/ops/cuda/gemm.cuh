@@ -16,20 +16,75 @@ void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm,
   launch_narrow<1, kNorm>(stream, in, norm, k_segments(in.n, in.k), NarrowTuning{}, epilogue);
 }
 
-template <typename Epilogue>
-void gemm_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  // The widest tile that still fills most of the chip.
-  const auto n_tiles = [&](int bn) { return ((in.max_rows + 127) / 128) * ((in.n + bn - 1) / bn); };
-  if (n_tiles(256) >= 256) return launch_wide<256>(stream, in, epilogue);
-  if (n_tiles(128) >= 100) return launch_wide<128>(stream, in, epilogue);
-  if (n_tiles(64) >= 64) return launch_wide<64>(stream, in, epilogue);
-  return launch_wide<32>(stream, in, epilogue);
+/// A tile shape for the wide kernel; kTileSegments: whether it can sum segments of K apart (twice the accumulators).
+template <int BM, int BN, int CM, int CN, bool kTileSegments = false>
+struct WideChoice {
+  using Tile = WideTile<BM, BN, CM, CN>;
+  static constexpr bool kSegments = kTileSegments;
+};
+
+/// Cycles that a product takes with these tiles, fixed costs aside: the tensor cores' time, a multiprocessor's intake
+/// and the L2's output, whichever is longest, in as many waves as the tiles need.
+template <typename Tile>
+double wide_cycles(int rows, int n, int k) {
+  constexpr double kIntake = 64, kL2 = 3200, kLeast = 120;  // bytes a cycle of one SM, of all; cycles of a chunk
+  const WideGrid<Tile> grid(rows, n);
+  const int at_once = (Tile::kCtas <= 2 ? 132 : 120) / Tile::kCtas;
+  const double waves = (grid.n_items() + at_once - 1) / at_once, busy = std::min(grid.n_items(), at_once) * Tile::kCtas;
+  const double tensor = 2.0 * Tile::BN * (Tile::BM / 64), intake = Tile::kStageBytes / kIntake,
+               l2 = busy * (Tile::kABytes / Tile::CN + Tile::kWBytes / Tile::CM) / kL2;
+  return waves * (k / 64 * std::max({tensor, intake, l2, kLeast}) + 300 + Tile::BN * 6);
+}
+
+template <typename... Choices, typename Epilogue>
+void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+  const bool segments = k_segments(in.n, in.k) > 1;
+  double least = 1e30;
+  void (*best)(cudaStream_t, const GemmInputs&, const Epilogue&) = nullptr;
+  const auto consider = [&]<typename Choice>() {
+    using Tile = typename Choice::Tile;
+    if (segments && !Choice::kSegments) return;
+    if constexpr (Epilogue::kWholeHeads) {
+      // Whole heads in a tile, or one head over neighbours of a cluster that has just this tile to do.
+      const int d = epilogue.head_dim;
+      const bool whole = Tile::BN % d == 0, spread = d % Tile::BN == 0 && Tile::CN % (d / Tile::BN) == 0 &&
+                                                     WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas <= 120;
+      if (!whole && !spread) return;
+    }
+    if (const double cycles = wide_cycles<Tile>(in.max_rows, in.n, in.k); cycles < least) {
+      least = cycles;
+      best = launch_wide<Tile, Choice::kSegments, Epilogue>;
+    }
+  };
+  (consider.template operator()<Choices>(), ...);
+  CHECK(best);
+  best(stream, in, epilogue);
+}
+
+inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
+  launch_cheapest<WideChoice<64, 16, 1, 4, true>, WideChoice<64, 32, 1, 4, true>, WideChoice<64, 64, 1, 2, true>,
+                  WideChoice<128, 64, 2, 1, true>, WideChoice<128, 128, 2, 1, true>, WideChoice<128, 256, 2, 1>>(
+      stream, in, epilogue);
+}
+inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const GatedSilu& epilogue) {
+  launch_cheapest<WideChoice<64, 32, 1, 4>, WideChoice<64, 48, 1, 4>, WideChoice<64, 96, 1, 2>,
+                  WideChoice<128, 96, 1, 2>, WideChoice<128, 192, 2, 1>, WideChoice<128, 256, 2, 1>>(stream, in,
+                                                                                                     epilogue);
+}
+inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloat& epilogue) {
+  launch_cheapest<WideChoice<64, 32, 1, 4>, WideChoice<64, 192, 1, 2>, WideChoice<128, 256, 2, 1>>(stream, in,
+                                                                                                   epilogue);
+}
+inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHeads& epilogue) {
+  launch_cheapest<WideChoice<64, 32, 1, 4>, WideChoice<64, 64, 1, 2>, WideChoice<64, 96, 1, 2>,
+                  WideChoice<128, 64, 1, 2>, WideChoice<128, 128, 2, 1>, WideChoice<128, 256, 2, 1>>(stream, in,
+                                                                                                     epilogue);
 }
 
 template <typename Epilogue>
 void gemm(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
   if (in.max_rows <= kMostNarrowRows) return gemm_narrow<false>(stream, in, RowNorm{}, epilogue);
-  return gemm_wide(stream, in, epilogue);
+  gemm_wide(stream, in, epilogue);
 }
 
 }  // namespace monograph::cuda

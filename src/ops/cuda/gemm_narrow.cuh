@@ -6,7 +6,7 @@
 #pragma once
 #include <algorithm>
 
-#include "ops/cuda/gemm_inputs.cuh"
+#include "ops/cuda/gemm_epilogues.cuh"
 #include "ops/cuda/launch.cuh"
 #include "ops/cuda/row_norm.cuh"
 #include "ops/cuda/tensor_map.cuh"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "ops/cuda/gemm_inputs.cuh"
+#include "ops/cuda/gemm_epilogues.cuh"
 #include "ops/sampling.h"
 
 namespace monograph::cuda {

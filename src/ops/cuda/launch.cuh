@@ -52,6 +52,24 @@ void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes
   launch_clusters(stream, 1, grid, block, shared_bytes, kernel, arguments...);
 }
 
+/// Clusters of this kernel that the GPU runs at once.
+template <typename Kernel>
+int resident_clusters(Kernel kernel, int threads, std::size_t shared_bytes, int cluster) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(cluster);
+  config.blockDim = static_cast<unsigned>(threads);
+  config.dynamicSmemBytes = shared_bytes;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int n_clusters = 0;
+  CUDA_CHECK(cudaOccupancyMaxActiveClusters(&n_clusters, kernel, &config));
+  return n_clusters;
+}
+
 /// Raises a kernel's dynamic shared memory limit; outside captures, once per kernel.
 template <typename Kernel>
 void allow_shared(Kernel kernel, int bytes) {

@@ -27,103 +27,92 @@ __global__ void __launch_bounds__(32 * kNormRows)
                       weight, eps, model_dim);
 }
 
-struct QkvEpilogue {
-  const float* qkv;  // [C, (H + 2 K) D]
-  const float* bias;
-  const float *q_norm, *k_norm;
-  float eps;
-  const float *cos, *sin;  // [max_seq_len, half]
-  int half, n_positions;
-  const std::int32_t *positions, *kv_locs, *n_rows;
-  const std::int32_t* position_ids;  // [C, P] with id_of_frequency, else null
-  int position_factor;
-  int n_heads, n_kv_heads, block_size;
-  __nv_bfloat16 *q, *k, *v;
-  unsigned char id_of_frequency[128];
-};
-
-// One warp per (token, head): D / 32 values a lane, as pairs (i, i + D/2) in the same lane.
-template <int D>
-__global__ void __launch_bounds__(256) qkv_epilogue_kernel(QkvEpilogue e) {
+// The qkv product's epilogue as a kernel of its own, for narrow products: a quad of lanes per group of 32 product
+// columns, a head's groups side by side in one warp.
+__global__ void __launch_bounds__(256) heads_kernel(cuda::StoreHeads e, const float* qkv) {
   let_successor_start();
   wait_for_predecessor();
-  const int t = blockIdx.x, lane = threadIdx.x % 32, head = blockIdx.y * 8 + threadIdx.x / 32;
-  const int n_all = e.n_heads + 2 * e.n_kv_heads;
-  if (head >= n_all || (e.n_rows && t >= *e.n_rows)) return;
-  constexpr int kHalf = D / 2, kPairs = (kHalf + 31) / 32;
-  const float* from = e.qkv + (static_cast<std::int64_t>(t) * n_all + head) * D;
-  float low[kPairs], high[kPairs];
+  const int n_groups = e.head_dim / cuda::kGroup, heads_per_warp = 8 / n_groups, quad = threadIdx.x % 32 / 4;
+  const int token = blockIdx.x, n_all = e.n_heads + 2 * e.n_kv_heads, group = quad % n_groups;
+  const int head = (blockIdx.y * 8 + threadIdx.x / 32) * heads_per_warp + quad / n_groups, c = threadIdx.x % 4;
+  if (e.n_rows && token >= *e.n_rows) return;
+  const bool valid = quad / n_groups < heads_per_warp && head < n_all;
+  const cuda::QkvRow row(e, token, valid);
+  cuda::GroupValues v = {};
+  if (valid) {
+    const float* from =
+        qkv + (static_cast<std::int64_t>(token) * n_all + head) * e.head_dim + group * cuda::kGroup + 2 * c;
 #pragma unroll
-  for (int j = 0; j < kPairs; ++j) {
-    const int i = lane + 32 * j;
-    low[j] = i < kHalf ? from[i] : 0.0f;
-    high[j] = i < kHalf ? from[i + kHalf] : 0.0f;
-    if (e.bias && i < kHalf) {
-      low[j] += e.bias[head * D + i];
-      high[j] += e.bias[head * D + i + kHalf];
+    for (int j = 0; j < 4; ++j) {
+      const float2 pair = *reinterpret_cast<const float2*>(from + 8 * j);
+      v[j][0] = pair.x;
+      v[j][1] = pair.y;
     }
+    cuda::add_bias(e, head, group, v);
   }
-  const bool is_q = head < e.n_heads, is_v = head >= e.n_heads + e.n_kv_heads;
-  if (const float* norm = is_q ? e.q_norm : e.k_norm; norm && !is_v) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int j = 0; j < kPairs; ++j) sum = fmaf(high[j], high[j], fmaf(low[j], low[j], sum));
-    const float scale = 1.0f / sqrtf(cuda::warp_sum(sum) / static_cast<float>(D) + e.eps);
-#pragma unroll
-    for (int j = 0; j < kPairs; ++j) {
-      const int i = lane + 32 * j;
-      if (i >= kHalf) continue;
-      low[j] = low[j] * scale * norm[i];
-      high[j] = high[j] * scale * norm[i + kHalf];
-    }
+  const float own = cuda::group_squares(v);
+  float squares = 0.0f;
+  for (int g = 0; g < n_groups; ++g) squares += __shfl_sync(~0u, own, (quad / n_groups * n_groups + g) * 4 % 32);
+  const int of = valid ? head : 0;
+  const cuda::GroupFactors factors(e, of, group);
+  const float scale = cuda::head_scale(e, squares);
+  if (e.position_ids)
+    cuda::finish_group<true>(e, row, of, group, v, scale, factors, {e, row, group});
+  else
+    cuda::finish_group<false>(e, row, of, group, v, scale, factors, {e, row, group});
+}
+
+// The same for head dimensions that have no groups: a thread per rotation pair, one warp a head.
+__global__ void __launch_bounds__(256) small_heads_kernel(cuda::StoreHeads e, const float* qkv) {
+  let_successor_start();
+  wait_for_predecessor();
+  const int token = blockIdx.x, n_all = e.n_heads + 2 * e.n_kv_heads, half = e.head_dim / 2, i = threadIdx.x % 32;
+  const int head = blockIdx.y * 8 + threadIdx.x / 32;
+  if (head >= n_all || (e.n_rows && token >= *e.n_rows)) return;
+  const float* from = qkv + (static_cast<std::int64_t>(token) * n_all + head) * e.head_dim;
+  float low = i < half ? from[i] : 0.0f, high = i < half ? from[i + half] : 0.0f;
+  if (e.bias && i < half) {
+    low += e.bias[head * e.head_dim + i];
+    high += e.bias[head * e.head_dim + i + half];
   }
-  if (!is_v) {
-    const int position = e.positions[t];
-#pragma unroll
-    for (int j = 0; j < kPairs; ++j) {
-      const int i = lane + 32 * j;
-      if (i >= kHalf) continue;
-      int at = position;
-      if (e.position_ids) at = e.position_ids[t * e.position_factor + e.id_of_frequency[i]];
-      at = min(max(at, 0), e.n_positions - 1);
-      const float c = e.cos[static_cast<std::int64_t>(at) * e.half + i],
-                  s = e.sin[static_cast<std::int64_t>(at) * e.half + i];
-      const float a = low[j], b = high[j];
-      low[j] = fmaf(a, c, -(b * s));
-      high[j] = fmaf(b, c, a * s);
-    }
+  if (const float* norm = e.norm_of(head)) {
+    const float scale = cuda::head_scale(e, cuda::warp_sum(fmaf(high, high, low * low)));
+    low = i < half ? low * scale * norm[i] : 0.0f;
+    high = i < half ? high * scale * norm[i + half] : 0.0f;
   }
-  __nv_bfloat16* to;
-  if (is_q) {
-    to = e.q + (static_cast<std::int64_t>(t) * e.n_heads + head) * D;
-  } else {
-    const int kv_head = (head - e.n_heads) % e.n_kv_heads;
-    const std::int32_t loc = e.kv_locs[t];
-    if (loc < e.block_size) return;  // the null block is never written
-    const std::int64_t row =
-        (static_cast<std::int64_t>(loc / e.block_size) * e.n_kv_heads + kv_head) * e.block_size + loc % e.block_size;
-    to = (is_v ? e.v : e.k) + row * D;
+  if (i >= half) return;
+  const cuda::QkvRow row(e, token, true);
+  if (!e.is_value(head)) {
+    const int at =
+        e.position_ids ? e.clamped(e.position_ids[token * e.position_factor + e.id_of_frequency[i]]) : row.position;
+    const float cos = e.cos[static_cast<std::int64_t>(at) * half + i], a = low, b = high,
+                sin = e.sin[static_cast<std::int64_t>(at) * half + i];
+    low = fmaf(a, cos, -(b * sin));
+    high = fmaf(b, cos, a * sin);
   }
-#pragma unroll
-  for (int j = 0; j < kPairs; ++j) {
-    const int i = lane + 32 * j;
-    if (i >= kHalf) continue;
-    to[i] = __float2bfloat16_rn(low[j]);
-    to[i + kHalf] = __float2bfloat16_rn(high[j]);
-  }
+  __nv_bfloat16* to = row.destination(e, head);
+  if (!to) return;
+  to[i] = __float2bfloat16_rn(low);
+  to[i + half] = __float2bfloat16_rn(high);
+}
+
+/// The inputs of a product with rms_norm(x), the norm done by a kernel of its own.
+cuda::GemmInputs normed(cudaStream_t stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
+                        __nv_bfloat16* to, const std::int32_t* n_rows, int max_rows) {
+  launch(stream, (max_rows + kNormRows - 1) / kNormRows, 32 * kNormRows, 0, norm_kernel, to,
+         x.as<const __nv_bfloat16>(), norm.weight, norm.eps, x.shape[1], norm.rows, n_rows, max_rows);
+  return {to, static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
 }
 
 /// epilogue(rms_norm(x) @ w^T), the norm inside the product where that is faster.
 template <typename Epilogue>
 void normed_product(cudaStream_t stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
-                    __nv_bfloat16* normed, const std::int32_t* n_rows, int max_rows, const Epilogue& epilogue) {
-  cuda::GemmInputs in{
+                    __nv_bfloat16* scratch, const std::int32_t* n_rows, int max_rows, const Epilogue& epilogue) {
+  if (!cuda::norms_its_rows(max_rows, w.cols()))
+    return cuda::gemm(stream, normed(stream, x, norm, w, scratch, n_rows, max_rows), epilogue);
+  const cuda::GemmInputs in{
       x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
-  if (cuda::norms_its_rows(max_rows, w.cols())) return cuda::gemm_narrow<true>(stream, in, norm, epilogue);
-  launch(stream, (max_rows + kNormRows - 1) / kNormRows, 32 * kNormRows, 0, norm_kernel, normed,
-         x.as<const __nv_bfloat16>(), norm.weight, norm.eps, x.shape[1], norm.rows, n_rows, max_rows);
-  in.a = normed;
-  cuda::gemm(stream, in, epilogue);
+  cuda::gemm_narrow<true>(stream, in, norm, epilogue);
 }
 
 }  // namespace
@@ -133,18 +122,13 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
   const std::int32_t* n_rows = in.skip_padding ? in.n_tokens : nullptr;
   const int capacity = x.shape[0], n_heads = q.shape[1], head_dim = q.shape[2];
   const auto& matrix = static_cast<const CudaPackedMatrix&>(*w.qkv);
-  normed_product(stream_, x, {w.norm.data, norm_eps, nullptr}, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity,
-                 cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
-
-  QkvEpilogue e{};
-  e.qkv = qkv_.as<const float>();
+  cuda::StoreHeads e{};
   e.bias = w.bias.data;
   e.q_norm = w.q_norm.data;
   e.k_norm = w.k_norm.data;
   e.eps = norm_eps;
   e.cos = rope.cos.data;
   e.sin = rope.sin.data;
-  e.half = rope.rotary_dim / 2;
   e.n_positions = rope.cos.shape[0];
   e.positions = in.positions;
   e.kv_locs = in.kv_locs + static_cast<std::int64_t>(kv.group) * in.capacity;
@@ -157,28 +141,26 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
   }
   e.n_heads = n_heads;
   e.n_kv_heads = kv.n_kv_heads;
+  e.head_dim = head_dim;
   e.block_size = kv.block_size;
   e.q = q.as<__nv_bfloat16>();
   e.k = static_cast<__nv_bfloat16*>(kv.k);
   e.v = static_cast<__nv_bfloat16*>(kv.v);
-  const dim3 grid(capacity, (n_heads + 2 * kv.n_kv_heads + 7) / 8);
-  switch (head_dim) {
-    case 16:
-      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<16>, e);
-    case 32:
-      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<32>, e);
-    case 64:
-      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<64>, e);
-    case 96:
-      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<96>, e);
-    case 128:
-      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<128>, e);
-    case 256:
-      return launch(stream_, grid, 256, 0, qkv_epilogue_kernel<256>, e);
-    default:
-      throw Error(ErrorCode::kUnsupported,
-                  "head_dim " + std::to_string(head_dim) + ": the GPU kernels know 16, 32, 64, 96, 128 and 256");
+
+  const cuda::RowNorm norm{w.norm.data, norm_eps, nullptr};
+  const bool grouped = head_dim % cuda::kGroup == 0;
+  if (grouped && capacity > cuda::kMostNarrowRows) {
+    const cuda::GemmInputs inputs = normed(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity);
+    return cuda::gemm_wide(stream_, inputs, e);
   }
+  normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity,
+                 cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
+  const int n_all = n_heads + 2 * kv.n_kv_heads, heads_per_cta = grouped ? 8 * (8 / (head_dim / cuda::kGroup)) : 8;
+  const dim3 grid(capacity, (n_all + heads_per_cta - 1) / heads_per_cta);
+  if (grouped)
+    launch(stream_, grid, 256, 0, heads_kernel, e, qkv_.as<const float>());
+  else
+    launch(stream_, grid, 256, 0, small_heads_kernel, e, qkv_.as<const float>());
 }
 
 void CudaOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) {

@@ -7,6 +7,7 @@
 #include "base/bf16.h"
 #include "base/check.h"
 #include "base/dequantise.h"
+#include "ops/cuda/head_layout.h"
 
 namespace monograph::cuda {
 namespace {
@@ -33,11 +34,13 @@ void write_row(std::uint16_t* out, const MatrixPart& part, int row, std::vector<
 
 }  // namespace
 
-SourceRow source_of(std::span<const MatrixPart> parts, MatrixRole role, int row) {
+SourceRow source_of(std::span<const MatrixPart> parts, MatrixRole role, int head_dim, int row) {
   if (role == MatrixRole::kGateUp) {
     int rows = 0;
     for (const MatrixPart& part : parts) rows += part.rows;
     row = row % 2 * (rows / 2) + row / 2;
+  } else if (role == MatrixRole::kQkv) {
+    row += packed_dimension(row % head_dim, head_dim) - row % head_dim;
   }
   SourceRow from;
   for (; row >= parts[static_cast<std::size_t>(from.part)].rows; ++from.part)
@@ -49,7 +52,8 @@ SourceRow source_of(std::span<const MatrixPart> parts, MatrixRole role, int row)
 
 WeightPacker::WeightPacker(CudaDevice& device) : device_(device), upload_(device, kPieceBytes) {}
 
-Buffer WeightPacker::pack(std::span<const MatrixPart> parts, MatrixRole role) {
+Buffer WeightPacker::pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) {
+  CHECK(role != MatrixRole::kQkv || head_dim > 0);
   const std::int64_t cols = parts.front().cols, row_bytes = 2 * cols;
   int rows = 0;
   for (const MatrixPart& part : parts) rows += part.rows;
@@ -62,7 +66,7 @@ Buffer WeightPacker::pack(std::span<const MatrixPart> parts, MatrixRole role) {
     auto* piece = reinterpret_cast<std::uint16_t*>(upload_.next_piece().data());
     const auto work = [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t r = begin; r < end; ++r) {
-        const SourceRow from = source_of(parts, role, first + static_cast<int>(r));
+        const SourceRow from = source_of(parts, role, head_dim, first + static_cast<int>(r));
         write_row(piece + r * cols, parts[static_cast<std::size_t>(from.part)], from.row,
                   values[static_cast<std::size_t>(thread)]);
       }

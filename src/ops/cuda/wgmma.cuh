@@ -26,6 +26,14 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
       "r"(parity)
       : "memory");
 }
+/// The same for a barrier that other CTAs of the cluster complete: what they wrote before is visible after.
+__device__ __forceinline__ void barrier_wait_cluster(std::uint32_t barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nwaiting:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n@p bra "
+      "done;\nbra waiting;\ndone:\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
 
 /// A box of a 2-D tensor map at (column, row), into 1024-byte-aligned shared memory; completes on the barrier.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* map, int column, int row,
@@ -58,6 +66,43 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address) {
   return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
 }
 
+/// A box as copy_box brings it, to the same place in every CTA of `ctas` (a mask of ranks); completes on the barrier at
+/// the same place in each.
+__device__ __forceinline__ void copy_box_to_all(std::uint32_t to, const CUtensorMap* map, int column, int row,
+                                                std::uint32_t barrier, std::uint16_t ctas) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, "
+      "%4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(column), "r"(row), "h"(ctas)
+      : "memory");
+}
+
+__device__ __forceinline__ std::uint32_t cluster_rank() {
+  std::uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+/// All threads of all CTAs of the cluster meet here. Orders nothing but barrier initialisation (a fence of its own).
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+/// The address of CTA `rank`'s copy of a place in shared memory.
+__device__ __forceinline__ std::uint32_t in_cta(std::uint32_t address, int rank) {
+  std::uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+/// For a reader that has finished: orders no writes (a release at cluster scope costs a fence over the whole GPU).
+__device__ __forceinline__ void barrier_arrive_in_cta(std::uint32_t barrier, int rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(in_cta(barrier, rank)) : "memory");
+}
+/// One float into CTA `rank`'s shared memory; counts 4 bytes on its barrier.
+__device__ __forceinline__ void store_in_cta(std::uint32_t to, float value, std::uint32_t barrier, int rank) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(in_cta(to, rank)),
+               "r"(__float_as_uint(value)), "r"(in_cta(barrier, rank))
+               : "memory");
+}
+
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int Pending>
@@ -65,90 +110,74 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-/// d [64, N] (+)= a [64, 16] b [N, 16]^T; thread layout of d as mma.sync's, 8 columns a tile.
+/// d [64, N] += a [64, 16] b [N, 16]^T; thread layout of d as mma.sync's, 8 columns a tile.
 template <int N>
 struct Wgmma;
-template <>
-struct Wgmma<32> {
-  static __device__ __forceinline__ void run(float (&d)[16], std::uint64_t a, std::uint64_t b, int accumulate) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-        "%13, %14, %15}, %16, %17, p, 1, 1, 0, 0;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
 
-template <>
-struct Wgmma<64> {
-  static __device__ __forceinline__ void run(float (&d)[32], std::uint64_t a, std::uint64_t b, int accumulate) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, "
-        "1, 1, 0, 0;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
-          "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-
-template <>
-struct Wgmma<128> {
-  static __device__ __forceinline__ void run(float (&d)[64], std::uint64_t a, std::uint64_t b, int accumulate) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
-        "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
-        "%57, %58, %59, %60, %61, %62, %63}, %64, %65, p, 1, 1, 0, 0;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
-          "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
-          "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
-          "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-          "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-          "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-
-template <>
-struct Wgmma<256> {
-  static __device__ __forceinline__ void run(float (&d)[128], std::uint64_t a, std::uint64_t b, int accumulate) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-        "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
-        "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
-        "%57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, "
-        "%79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, "
-        "%100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, "
-        "%118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, p, 1, 1, 0, 0;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
-          "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
-          "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
-          "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-          "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-          "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]),
-          "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]),
-          "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]),
-          "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]),
-          "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]),
-          "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]),
-          "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-          "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]),
-          "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]),
-          "+f"(d[126]), "+f"(d[127])
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
+// The instruction for one N: its N / 2 registers as text and as operands, eight at a time.
+// clang-format off
+#define MONOGRAPH_R0 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define MONOGRAPH_R1 "%8, %9, %10, %11, %12, %13, %14, %15"
+#define MONOGRAPH_R2 "%16, %17, %18, %19, %20, %21, %22, %23"
+#define MONOGRAPH_R3 "%24, %25, %26, %27, %28, %29, %30, %31"
+#define MONOGRAPH_R4 "%32, %33, %34, %35, %36, %37, %38, %39"
+#define MONOGRAPH_R5 "%40, %41, %42, %43, %44, %45, %46, %47"
+#define MONOGRAPH_R6 "%48, %49, %50, %51, %52, %53, %54, %55"
+#define MONOGRAPH_R7 "%56, %57, %58, %59, %60, %61, %62, %63"
+#define MONOGRAPH_R8 "%64, %65, %66, %67, %68, %69, %70, %71"
+#define MONOGRAPH_R9 "%72, %73, %74, %75, %76, %77, %78, %79"
+#define MONOGRAPH_R10 "%80, %81, %82, %83, %84, %85, %86, %87"
+#define MONOGRAPH_R11 "%88, %89, %90, %91, %92, %93, %94, %95"
+#define MONOGRAPH_R12 "%96, %97, %98, %99, %100, %101, %102, %103"
+#define MONOGRAPH_R13 "%104, %105, %106, %107, %108, %109, %110, %111"
+#define MONOGRAPH_R14 "%112, %113, %114, %115, %116, %117, %118, %119"
+#define MONOGRAPH_R15 "%120, %121, %122, %123, %124, %125, %126, %127"
+#define MONOGRAPH_D(i) "+f"(d[8 * i]), "+f"(d[8 * i + 1]), "+f"(d[8 * i + 2]), "+f"(d[8 * i + 3]), "+f"(d[8 * i + 4]), \
+  "+f"(d[8 * i + 5]), "+f"(d[8 * i + 6]), "+f"(d[8 * i + 7])
+#define MONOGRAPH_WGMMA(N, A, B, ONE, REGISTERS, ...)                                                          \
+  template <>                                                                                                  \
+  struct Wgmma<N> {                                                                                            \
+    static __device__ __forceinline__ void run(float (&d)[N / 2], std::uint64_t a, std::uint64_t b) {          \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ONE ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N         \
+                   "k16.f32.bf16.bf16 {" REGISTERS "}, " A ", " B ", p, 1, 1, 0, 0;\n}\n"                      \
+                   : __VA_ARGS__                                                                               \
+                   : "l"(a), "l"(b), "r"(1));                                                                  \
+    }                                                                                                          \
+  };
+MONOGRAPH_WGMMA(16, "%8", "%9", "%10", MONOGRAPH_R0,
+                MONOGRAPH_D(0))
+MONOGRAPH_WGMMA(32, "%16", "%17", "%18", MONOGRAPH_R0 ", " MONOGRAPH_R1,
+                MONOGRAPH_D(0), MONOGRAPH_D(1))
+MONOGRAPH_WGMMA(48, "%24", "%25", "%26", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2,
+                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2))
+MONOGRAPH_WGMMA(64, "%32", "%33", "%34", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3,
+                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3))
+MONOGRAPH_WGMMA(96, "%48", "%49", "%50", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5,
+                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5))
+MONOGRAPH_WGMMA(128, "%64", "%65", "%66", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5 ", " MONOGRAPH_R6 ", " MONOGRAPH_R7,
+                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5), MONOGRAPH_D(6), MONOGRAPH_D(7))
+MONOGRAPH_WGMMA(192, "%96", "%97", "%98", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5 ", " MONOGRAPH_R6 ", " MONOGRAPH_R7 ", " MONOGRAPH_R8 ", " MONOGRAPH_R9 ", " MONOGRAPH_R10 ", " MONOGRAPH_R11,
+                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5), MONOGRAPH_D(6), MONOGRAPH_D(7), MONOGRAPH_D(8), MONOGRAPH_D(9), MONOGRAPH_D(10), MONOGRAPH_D(11))
+MONOGRAPH_WGMMA(256, "%128", "%129", "%130", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5 ", " MONOGRAPH_R6 ", " MONOGRAPH_R7 ", " MONOGRAPH_R8 ", " MONOGRAPH_R9 ", " MONOGRAPH_R10 ", " MONOGRAPH_R11 ", " MONOGRAPH_R12 ", " MONOGRAPH_R13 ", " MONOGRAPH_R14 ", " MONOGRAPH_R15,
+                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5), MONOGRAPH_D(6), MONOGRAPH_D(7), MONOGRAPH_D(8), MONOGRAPH_D(9), MONOGRAPH_D(10), MONOGRAPH_D(11), MONOGRAPH_D(12), MONOGRAPH_D(13), MONOGRAPH_D(14), MONOGRAPH_D(15))
+#undef MONOGRAPH_WGMMA
+#undef MONOGRAPH_D
+#undef MONOGRAPH_R0
+#undef MONOGRAPH_R1
+#undef MONOGRAPH_R2
+#undef MONOGRAPH_R3
+#undef MONOGRAPH_R4
+#undef MONOGRAPH_R5
+#undef MONOGRAPH_R6
+#undef MONOGRAPH_R7
+#undef MONOGRAPH_R8
+#undef MONOGRAPH_R9
+#undef MONOGRAPH_R10
+#undef MONOGRAPH_R11
+#undef MONOGRAPH_R12
+#undef MONOGRAPH_R13
+#undef MONOGRAPH_R14
+#undef MONOGRAPH_R15
+// clang-format on
 
 }  // namespace monograph::cuda

@@ -1,0 +1,270 @@
+// What becomes of a product's accumulators. Kernels hold them as wgmma and mma.sync do: a quad of lanes has one row,
+// lane c the columns 8 j + 2 c and the next of tile j. Epilogues take *pieces* (32 columns of one row, spread over a
+// quad) or, at a matrix's ragged end and in narrow kernels, single pairs of columns; the bits are the same.
+#pragma once
+#include "ops/cuda/gemm_inputs.cuh"
+#include "ops/cuda/qkv_epilogue.cuh"
+#include "ops/cuda/wgmma.cuh"
+
+namespace monograph::cuda {
+
+inline constexpr int kMaxGroups = 8;  // head_dim 256
+
+/// total (+)= d, and d starts anew.
+template <int BN>
+__device__ __forceinline__ void add_segment(float (&d)[BN / 2], float (&total)[BN / 2], bool first) {
+#pragma unroll
+  for (int i = 0; i < BN / 2; ++i) {
+    total[i] = first ? d[i] : total[i] + d[i];
+    d[i] = 0.0f;
+  }
+}
+
+using PieceValues = float[4][2];
+
+/// The share of piece `p` of row m + 8 `half` that this lane has in its accumulators.
+template <int BN>
+__device__ __forceinline__ void piece_values(const float (&d)[BN / 2], int p, int half, PieceValues& v) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) v[j][i] = d[16 * p + 4 * j + 2 * half + i];
+}
+
+/// Every piece of a tile whose thread rows are m and m + 8. All lanes of the warp take part.
+template <int BN, typename Epilogue>
+__device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const float (&d)[BN / 2], int m, int n0,
+                                             int rows, int n_columns) {
+  constexpr int kPieces = BN / 32;
+  const int c = threadIdx.x % 4, n_whole = n0 + BN <= n_columns ? kPieces : 0;
+  if (n_whole > 0) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = m + 8 * half;
+      // What a row's pieces read is asked for before the first of them is stored.
+      typename Epilogue::Fetched fetched[kPieces > 0 ? kPieces : 1];
+#pragma unroll
+      for (int p = 0; p < kPieces; ++p) fetched[p] = epilogue.fetch(row, n0 + 32 * p, row < rows);
+#pragma unroll
+      for (int p = 0; p < kPieces; ++p) {
+        PieceValues v;
+        piece_values<BN>(d, p, half, v);
+        epilogue.piece(row, n0 + 32 * p, v, fetched[p], row < rows);
+      }
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j)
+      if (const int n = n0 + 8 * j + 2 * c; j >= 4 * n_whole && m + 8 * half < rows && n < n_columns)
+        epilogue(m + 8 * half, n, d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
+}
+
+struct Nothing {};
+
+struct StoreFloat {
+  static constexpr bool kWholeHeads = false;
+  float* out;
+  std::int64_t stride;
+  int n_columns;
+  __device__ void operator()(int m, int n, float c0, float c1) const {
+    float* to = out + m * stride + n;
+    if (n + 1 < n_columns && stride % 2 == 0) {
+      *reinterpret_cast<float2*>(to) = make_float2(c0, c1);
+      return;
+    }
+    if (n < n_columns) to[0] = c0;
+    if (n + 1 < n_columns) to[1] = c1;
+  }
+  using Fetched = Nothing;
+  __device__ Nothing fetch(int, int, bool) const { return {}; }
+  __device__ void piece(int m, int n, const PieceValues& v, Nothing, bool valid) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (valid) (*this)(m, n + 8 * j + 2 * (threadIdx.x % 4), v[j][0], v[j][1]);
+  }
+};
+
+/// What `read` returns may be asked for before the sums are there, and passed on with them.
+struct AddResidual {
+  static constexpr bool kWholeHeads = false;
+  __nv_bfloat16* x;
+  int stride;
+  __device__ __nv_bfloat162* at(int m, int n) const {
+    return reinterpret_cast<__nv_bfloat162*>(x + static_cast<std::int64_t>(m) * stride + n);
+  }
+  __device__ __nv_bfloat162 read(int m, int n) const { return *at(m, n); }
+  __device__ void operator()(int m, int n, float c0, float c1, __nv_bfloat162 before) const {
+    const float2 old = __bfloat1622float2(before);
+    *at(m, n) = __floats2bfloat162_rn(old.x + c0, old.y + c1);
+  }
+  __device__ void operator()(int m, int n, float c0, float c1) const { (*this)(m, n, c0, c1, read(m, n)); }
+  __device__ int4* place(int m, int n) const {
+    return reinterpret_cast<int4*>(x + static_cast<std::int64_t>(m) * stride + n) + threadIdx.x % 4;
+  }
+  using Fetched = int4;
+  __device__ int4 fetch(int m, int n, bool valid) const { return valid ? *place(m, n) : make_int4(0, 0, 0, 0); }
+  __device__ void piece(int m, int n, const PieceValues& v, const int4& old, bool valid) const {
+    std::uint32_t w[4] = {static_cast<std::uint32_t>(old.x), static_cast<std::uint32_t>(old.y),
+                          static_cast<std::uint32_t>(old.z), static_cast<std::uint32_t>(old.w)};
+    quad_transpose(w);  // from 8 columns of one tile a lane to 2 of every tile, and back
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float2 pair = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&w[j]));
+      w[j] = pack_bf16(pair.x + v[j][0], pair.y + v[j][1]);
+    }
+    quad_transpose(w);
+    if (valid) *place(m, n) = make_int4(w[0], w[1], w[2], w[3]);
+  }
+};
+
+/// Weight rows alternate gate and up, so a thread holds both halves of one output.
+struct GatedSilu {
+  static constexpr bool kWholeHeads = false;
+  __nv_bfloat16* out;
+  int stride;
+  static __device__ float gated(float gate, float up) { return __fdividef(gate, 1.0f + __expf(-gate)) * up; }
+  __device__ void operator()(int m, int n, float gate, float up) const {
+    out[static_cast<std::int64_t>(m) * stride + n / 2] = __float2bfloat16_rn(gated(gate, up));
+  }
+  using Fetched = Nothing;
+  __device__ Nothing fetch(int, int, bool) const { return {}; }
+  __device__ void piece(int m, int n, const PieceValues& v, Nothing, bool valid) const {
+    std::uint32_t w[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) w[j] = __float_as_uint(gated(v[j][0], v[j][1]));
+    quad_transpose(w);  // lane c: the four outputs of tile c
+    if (!valid) return;
+    *(reinterpret_cast<int2*>(out + static_cast<std::int64_t>(m) * stride + n / 2) + threadIdx.x % 4) =
+        make_int2(pack_bf16(__uint_as_float(w[0]), __uint_as_float(w[1])),
+                  pack_bf16(__uint_as_float(w[2]), __uint_as_float(w[3])));
+  }
+};
+
+/// Where CTAs that share a head leave the sums of squares of their groups for each other.
+struct HeadExchange {
+  std::uint32_t sums;     // float [kMaxGroups][rows of the tile]
+  std::uint32_t arrived;  // barrier, counting bytes
+  int tile_rows;
+  int stride, rank;  // neighbours along the columns are `stride` ranks apart
+
+  /// This CTA's sums of groups first.. of a head with `n_groups`, to all its peers and back: every group's of `row`.
+  /// Once a kernel.
+  template <int kOwn>
+  __device__ __forceinline__ void run(const float (&own)[2][kOwn], int row, int group0, int n_groups,
+                                      float (&squares)[2]) const {
+    const int lane = threadIdx.x % 32, peers = n_groups / kOwn, first = group0 / kOwn;
+    if (threadIdx.x == 128) barrier_expect(arrived, n_groups * tile_rows * 4);
+    if (lane % 4 == 0)
+      for (int half = 0; half < 2; ++half)
+        for (int p = 0; p < peers; ++p)
+#pragma unroll
+          for (int g = 0; g < kOwn; ++g)
+            store_in_cta(sums + ((group0 + g) * tile_rows + row + 8 * half) * 4, own[half][g], arrived,
+                         rank + (p - first) * stride);
+    barrier_wait_cluster(arrived, 0);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      squares[half] = 0.0f;
+      for (int g = 0; g < n_groups; ++g) {
+        float value;
+        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(sums + (g * tile_rows + row + 8 * half) * 4));
+        squares[half] += value;
+      }
+    }
+  }
+};
+
+/// The qkv product's: whole heads in a tile, or a head spread over the CTAs of a cluster.
+struct StoreHeads : QkvEpilogue {
+  static constexpr bool kWholeHeads = true;
+
+  /// Head and group of a tile's pieces, one after the other.
+  struct Place {
+    int head, group;
+    __device__ void advance(int n_groups) {
+      if (++group == n_groups) group = 0, ++head;
+    }
+  };
+
+  template <int BN>
+  __device__ __forceinline__ void store(const float (&d)[BN / 2], int m, int n0, int rows, int n_columns, int tile_row,
+                                        const HeadExchange& peers) const {
+    const QkvRow row[2] = {{*this, m, m < rows}, {*this, m + 8, m + 8 < rows}};
+    const Place first{n0 / head_dim, n0 % head_dim / kGroup};
+    const int n_pieces = min(BN / kGroup, (n_columns - n0) / kGroup);
+    float scale[2][BN / kGroup];
+    scales<BN>(d, first, n_pieces, tile_row, peers, scale);
+    if (position_ids)
+      finish<BN, true>(d, first, n_pieces, row, scale);
+    else
+      finish<BN, false>(d, first, n_pieces, row, scale);
+  }
+
+  /// Of every piece, the factor that its head's norm multiplies by.
+  template <int BN>
+  __device__ __forceinline__ void scales(const float (&d)[BN / 2], Place place, int n_pieces, int tile_row,
+                                         const HeadExchange& peers, float (&scale)[2][BN / kGroup]) const {
+    constexpr int kPieces = BN / kGroup;
+    if (!q_norm && !k_norm) return;
+    const int n_groups = head_dim / kGroup;
+    const Place first = place;
+    float squares[2][kPieces];
+#pragma unroll
+    for (int p = 0; p < kPieces; ++p, place.advance(n_groups))
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        GroupValues v;
+        piece_values<BN>(d, p, half, v);
+        if (p < n_pieces) add_bias(*this, place.head, place.group, v);
+        squares[half][p] = group_squares(v);
+      }
+    if (BN < head_dim) {
+      if (n_pieces <= 0 || !norm_of(first.head)) return;
+      float head[2];
+      peers.run<kPieces>(squares, tile_row, first.group, n_groups, head);
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int p = 0; p < kPieces; ++p) scale[half][p] = p == 0 ? head_scale(*this, head[half]) : scale[half][0];
+      return;
+    }
+    place = first;
+#pragma unroll
+    for (int p = 0; p < kPieces; ++p, place.advance(n_groups))
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (p > 0 && place.group > 0) {
+          scale[half][p] = scale[half][p - 1];
+          continue;
+        }
+        float sum = 0.0f;
+#pragma unroll
+        for (int g = p; g < kPieces; ++g)
+          if (g < p + n_groups) sum += squares[half][g];
+        scale[half][p] = head_scale(*this, sum);
+      }
+  }
+
+  template <int BN, bool kByIds>
+  __device__ __forceinline__ void finish(const float (&d)[BN / 2], Place place, int n_pieces, const QkvRow (&row)[2],
+                                         const float (&scale)[2][BN / kGroup]) const {
+    const int n_groups = head_dim / kGroup;
+#pragma unroll
+    for (int p = 0; p < BN / kGroup; ++p, place.advance(n_groups)) {
+      if (p >= n_pieces) break;
+      const GroupFactors factors(*this, place.head, place.group);
+      const RowAngles<kByIds> angles[2] = {{*this, row[0], place.group}, {*this, row[1], place.group}};
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        GroupValues v;
+        piece_values<BN>(d, p, half, v);
+        add_bias(*this, place.head, place.group, v);
+        finish_group<kByIds>(*this, row[half], place.head, place.group, v, scale[half][p], factors, angles[half]);
+      }
+    }
+  }
+};
+
+}  // namespace monograph::cuda

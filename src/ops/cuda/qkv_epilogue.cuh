@@ -1,0 +1,156 @@
+// What becomes of the qkv product: bias, per-head RMS norm of q and k, rotation, and K and V to their blocks. Weight
+// rows are permuted within a head (head_layout.h), so that the quad of lanes that holds 32 neighbouring product
+// columns of a row holds 16 rotation pairs whole: a *group*. Sums of squares go group by group in one fixed order, so a
+// row's bits are the same whichever kernel made the product.
+#pragma once
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "ops/cuda/head_layout.h"
+#include "ops/cuda/quad.cuh"
+#include "ops/cuda/tensor_core.cuh"
+
+namespace monograph::cuda {
+
+struct QkvEpilogue {
+  const float* bias;  // [(H + 2 K) D] or null
+  const float *q_norm, *k_norm;
+  float eps;
+  const float *cos, *sin;  // [n_positions, D / 2]
+  int n_positions;
+  const std::int32_t *positions, *kv_locs, *n_rows;
+  const std::int32_t* position_ids;  // [C, P] with id_of_frequency, else null
+  int position_factor;
+  int n_heads, n_kv_heads, head_dim, block_size;
+  __nv_bfloat16 *q, *k, *v;
+  unsigned char id_of_frequency[128];
+
+  __device__ bool is_value(int head) const { return head >= n_heads + n_kv_heads; }
+  __device__ const float* norm_of(int head) const {
+    return is_value(head) ? nullptr : head < n_heads ? q_norm : k_norm;
+  }
+  /// First dimension of tile `j` of a group, for lane c of a quad: tiles 0 and 1 are low dimensions, 2 and 3 high.
+  __device__ int dimension(int group, int j, int c) const {
+    return group * 16 + (j % 2) * 8 + 2 * c + (j / 2) * (head_dim / 2);
+  }
+  __device__ int clamped(int position) const { return min(max(position, 0), n_positions - 1); }
+};
+
+/// What a row's groups share, read once.
+struct QkvRow {
+  int token, position;
+  std::int64_t kv_row;  // of its kv head 0; negative: nowhere (the null block is never written)
+  bool valid;
+
+  __device__ QkvRow(const QkvEpilogue& e, int token, bool valid) : token(token), position(0), kv_row(-1), valid(valid) {
+    if (!valid) return;
+    position = e.clamped(e.positions[token]);
+    const std::int32_t loc = e.kv_locs[token];
+    if (loc >= e.block_size)
+      kv_row = static_cast<std::int64_t>(loc / e.block_size) * e.n_kv_heads * e.block_size + loc % e.block_size;
+  }
+  /// cos or sin (whichever `table` has) of frequencies f and f + 1, f even.
+  template <bool kByIds>
+  __device__ float2 angles(const QkvEpilogue& e, const float* table, int f) const {
+    const int half = e.head_dim / 2;
+    if constexpr (!kByIds)
+      return __ldg(reinterpret_cast<const float2*>(table + static_cast<std::int64_t>(position) * half + f));
+    const auto one = [&](int frequency) {
+      const int at = e.position_ids[token * e.position_factor + e.id_of_frequency[frequency]];
+      return __ldg(table + static_cast<std::int64_t>(e.clamped(at)) * half + frequency);
+    };
+    return make_float2(one(f), one(f + 1));
+  }
+  /// Where the row of `head` goes, or null.
+  __device__ __nv_bfloat16* destination(const QkvEpilogue& e, int head) const {
+    if (!valid) return nullptr;
+    if (head < e.n_heads) return e.q + (static_cast<std::int64_t>(token) * e.n_heads + head) * e.head_dim;
+    if (kv_row < 0) return nullptr;
+    const int kv_head = (head - e.n_heads) % e.n_kv_heads;
+    return (e.is_value(head) ? e.v : e.k) + (kv_row + static_cast<std::int64_t>(kv_head) * e.block_size) * e.head_dim;
+  }
+};
+
+/// A lane's share of one group of one row: columns 8 j + 2 c and the next, j = 0..3.
+using GroupValues = float[4][2];
+
+__device__ __forceinline__ void add_bias(const QkvEpilogue& e, int head, int group, GroupValues& v) {
+  if (!e.bias) return;
+  const int c = threadIdx.x % 4;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const float2 b = __ldg(reinterpret_cast<const float2*>(e.bias + head * e.head_dim + e.dimension(group, j, c)));
+    v[j][0] += b.x;
+    v[j][1] += b.y;
+  }
+}
+
+/// Sum of squares of the group's 32 values, known to the quad: each lane's in order of columns, then the quad's.
+__device__ __forceinline__ float group_squares(const GroupValues& v) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) sum = fmaf(v[j][1], v[j][1], fmaf(v[j][0], v[j][0], sum));
+  return quad_sum(sum);
+}
+
+/// 1 / sqrt(mean + eps) from the head's sum of squares, which is its groups' in ascending order.
+__device__ __forceinline__ float head_scale(const QkvEpilogue& e, float squares) {
+  return 1.0f / sqrtf(squares / static_cast<float>(e.head_dim) + e.eps);
+}
+
+/// A lane's share of what a group of a head multiplies by: the norm's weights, and cos and sin of a row's angles.
+struct GroupFactors {
+  float2 weight[4];
+  __device__ GroupFactors(const QkvEpilogue& e, int head, int group) {
+    const float* norm = e.norm_of(head);
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      weight[j] = norm ? __ldg(reinterpret_cast<const float2*>(norm + e.dimension(group, j, threadIdx.x % 4)))
+                       : make_float2(1.0f, 1.0f);
+  }
+};
+template <bool kByIds>
+struct RowAngles {
+  float2 cos[2], sin[2];
+  __device__ RowAngles(const QkvEpilogue& e, const QkvRow& row, int group) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int f = e.dimension(group, j, threadIdx.x % 4);
+      cos[j] = row.angles<kByIds>(e, e.cos, f);
+      sin[j] = row.angles<kByIds>(e, e.sin, f);
+    }
+  }
+};
+
+/// Norm (`scale` is the head's, 1 without a norm), rotation and store of one group. All lanes of the warp call it;
+/// nothing in it diverges but the store.
+template <bool kByIds>
+__device__ __forceinline__ void finish_group(const QkvEpilogue& e, const QkvRow& row, int head, int group,
+                                             GroupValues& v, float scale, const GroupFactors& factors,
+                                             const RowAngles<kByIds>& angles) {
+  const bool rotates = !e.is_value(head), norms = e.norm_of(head) != nullptr;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    v[j][0] = norms ? v[j][0] * scale * factors.weight[j].x : v[j][0];
+    v[j][1] = norms ? v[j][1] * scale * factors.weight[j].y : v[j][1];
+  }
+#pragma unroll
+  for (int j = 0; j < 2; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float cos = i ? angles.cos[j].y : angles.cos[j].x, sin = i ? angles.sin[j].y : angles.sin[j].x;
+      const float low = v[j][i], high = v[j + 2][i];
+      v[j][i] = rotates ? fmaf(low, cos, -(high * sin)) : low;
+      v[j + 2][i] = rotates ? fmaf(high, cos, low * sin) : high;
+    }
+  std::uint32_t words[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) words[j] = pack_bf16(v[j][0], v[j][1]);
+  quad_transpose(words);  // now lane c holds the 8 dimensions of tile c
+  __nv_bfloat16* to = row.destination(e, head);
+  const int at = e.dimension(group, threadIdx.x % 4, 0);
+  if (to) *reinterpret_cast<int4*>(to + at) = make_int4(words[0], words[1], words[2], words[3]);
+}
+
+}  // namespace monograph::cuda
