@@ -8,6 +8,7 @@
 
 #include "ops/cuda/inputs.cuh"
 #include "ops/cuda/launch.cuh"
+#include "ops/cuda/quad.cuh"
 #include "ops/cuda/tensor_core.cuh"
 
 namespace monograph::cuda {
@@ -51,14 +52,6 @@ __device__ __forceinline__ float weight(float score, float scale_log2, float shi
 /// pairs; lanes are summed apart, and meet when a split ends.
 __device__ __forceinline__ float group_sum(float a, float b, float c, float d) { return (a + b) + (c + d); }
 __device__ __forceinline__ float tile_sum(float g0, float g1, float g2, float g3) { return (g0 + g1) + (g2 + g3); }
-__device__ __forceinline__ float quad_sum(float sum) {
-  sum += __shfl_xor_sync(~0u, sum, 1);
-  return sum + __shfl_xor_sync(~0u, sum, 2);
-}
-__device__ __forceinline__ float quad_max(float top) {
-  top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-  return fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-}
 
 /// A row's splits so far: values are to be combined as fmaf(total, keep, split * add).
 struct SplitTotal {

@@ -1,7 +1,7 @@
 // Row norms, and what follows the qkv product: bias, per-head norm, rotation, and K and V to their blocks.
 #include "ops/cuda/cuda_ops.h"
-#include "ops/cuda/head_keys.cuh"
 #include "ops/cuda/gemm.cuh"
+#include "ops/cuda/head_keys.cuh"
 #include "ops/cuda/launch.cuh"
 
 namespace monograph {

@@ -29,5 +29,9 @@ __device__ __forceinline__ float quad_sum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);
   return x + __shfl_xor_sync(~0u, x, 2);
 }
+__device__ __forceinline__ float quad_max(float top) {
+  top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+  return fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+}
 
 }  // namespace monograph::cuda
