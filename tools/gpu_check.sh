@@ -43,13 +43,16 @@ quote() {
 
 if [ -z "${BUILD:-}" ]; then
   cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
-  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test bench_limits attention_bench monograph || exit 1
+  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test bench_limits attention_bench gemm_bench chain_bench monograph || exit 1
 fi
 
 stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'
 quote graph_test '^\[  (PASSED|FAILED)'
 stage 240 cuda_test "$build/tests/cuda_test"
 quote cuda_test '^\[  (PASSED|FAILED)|positions equal|settings over'
+
+stage 60 gemm "$build/gemm_bench" check
+stage 60 gemm_times "$build/gemm_bench" time
 
 # One small model and one pass over prefill, decode and sampling: the tools slow kernels down by hundreds of times. A host
 # may refuse them; then their message stands in the file and the stage has failed.
