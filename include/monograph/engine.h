@@ -73,7 +73,7 @@ class Engine {
   /// budget; `cancelled` (may be empty) is polled while loading and ends it with Error(kCancelled).
   static std::unique_ptr<Engine> load(const EngineConfig& config,
                                       std::function<void(int level, std::string_view)> log = {},
-                                      std::function<bool()> cancelled = {});
+                                      const std::function<bool()>& cancelled = {});
   virtual ~Engine() = default;
 
   /// Checks, tokenizes on the caller's thread, queues. Throws Error: kInvalidArgument (names the field), kTryLater when

@@ -397,7 +397,7 @@ std::unique_ptr<Sequence> EngineImpl::make_sequence(const Request& request, cons
 }  // namespace
 
 std::unique_ptr<Engine> Engine::load(const EngineConfig& config, std::function<void(int level, std::string_view)> log,
-                                     std::function<bool()> cancelled) {
+                                     const std::function<bool()>& cancelled) {
   LogSink sink;
   if (log) sink = [log = std::move(log)](LogLevel level, std::string_view line) { log(static_cast<int>(level), line); };
   return std::make_unique<EngineImpl>(config, Log(std::move(sink)), cancelled);

@@ -32,7 +32,7 @@ class StepLog {
   void write(std::string line);
   struct Closer {
     void operator()(std::FILE* file) const {
-      if (file != stderr) std::fclose(file);
+      if (file != stderr) std::fclose(file);  // NOLINT(cppcoreguidelines-owning-memory): this is the owner
     }
   };
   std::unique_ptr<std::FILE, Closer> file_;

@@ -53,7 +53,7 @@ std::string set_prefix(const std::string& path, const Split& split) {
   const std::string suffix = part_path("", split.no + 1, split.count);
   if (!path.ends_with(suffix))
     throw Error(ErrorCode::kUnreadableFile, path + ": split.no and split.count say that its name ends in " + suffix);
-  const std::string prefix = path.substr(0, path.size() - suffix.size());
+  std::string prefix = path.substr(0, path.size() - suffix.size());
   if (split.no != 0)
     throw Error(ErrorCode::kInvalidArgument, path + ": part " + std::to_string(split.no + 1) + " of " +
                                                  std::to_string(split.count) + "; open the first part, " +

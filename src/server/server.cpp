@@ -58,7 +58,7 @@ void open_listener(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const
 }  // namespace
 
 struct Server::Impl final : Executor {
-  Impl(ServerConfig config, Log log);
+  Impl(ServerConfig config, const Log& log);
   ~Impl() override;
 
   void post(std::function<void()> work) override { asio::post(io_, std::move(work)); }
@@ -91,7 +91,7 @@ struct Server::Impl final : Executor {
   asio::thread_pool workers_{kWorkers};
 };
 
-Server::Impl::Impl(ServerConfig config, Log log)
+Server::Impl::Impl(ServerConfig config, const Log& log)
     : config_(std::move(config)),
       keep_running_(asio::make_work_guard(io_)),
       host_{.config = config_, .log = log},
@@ -195,7 +195,7 @@ void Server::Impl::wait() {
 
 // --- The public face ---
 
-Server::Server(ServerConfig config, Log log) : impl_(std::make_unique<Impl>(std::move(config), std::move(log))) {}
+Server::Server(ServerConfig config, const Log& log) : impl_(std::make_unique<Impl>(std::move(config), log)) {}
 Server::~Server() = default;
 
 int Server::port() const { return impl_->port_; }

@@ -35,7 +35,7 @@ struct ServerConfig {
 class Server {
  public:
   /// Binds and listens. Throws Error(kUnavailable), one line naming host, port and cause, if it cannot.
-  Server(ServerConfig config, Log log);
+  Server(ServerConfig config, const Log& log);
   /// Stops at once if still running.
   ~Server();
   Server(const Server&) = delete;

@@ -79,10 +79,10 @@ Buffer CpuDevice::allocate(std::int64_t bytes) {
   void* data = nullptr;
   const auto size = static_cast<std::size_t>(bytes > 0 ? (bytes + 255) / 256 * 256 : 256);
   if (size >= (1u << 20)) {
-    data = std::calloc(1, size + 256);
+    data = std::calloc(1, size + 256);  // NOLINT: the Buffer owns it
     if (data) {
       auto aligned = (reinterpret_cast<std::uintptr_t>(data) + 255) & ~std::uintptr_t{255};
-      return Buffer(reinterpret_cast<void*>(aligned), bytes, [data](void*) { std::free(data); });
+      return Buffer(reinterpret_cast<void*>(aligned), bytes, [data](void*) { std::free(data); });  // NOLINT
     }
   } else {
     data = ::operator new(size, kAlignment, std::nothrow);

@@ -39,7 +39,7 @@ Value map_attribute(In in, Self self, Args args) {
   std::vector<Value> mapped;
   for (const Value& item : items_of(in.heap(), self)) {
     Value value = get_path(in, item, *bound[0]);
-    mapped.push_back(value.is_undefined() && !bound.none(1) ? *bound[1] : std::move(value));
+    mapped.push_back(value.is_undefined() && !bound.none(1) ? *bound[1] : value);
   }
   return in.heap().iterator(std::move(mapped));
 }

@@ -176,7 +176,7 @@ std::string float_repr(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
-  const std::string text(buffer, end);  // shortest digits that read back: d.ddde[+-]xx
+  std::string text(buffer, end);  // shortest digits that read back: d.ddde[+-]xx
   const std::size_t e = text.find('e');
   const int exponent = std::stoi(text.substr(e + 1));
   if (exponent < -4 || exponent >= 16) return text;
