@@ -1,6 +1,7 @@
 // Explicit position ids, three per token (mRoPE), through the whole lane. (S-44, S-79..S-83)
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 #include "tests/support/lane.h"
@@ -166,14 +167,17 @@ TEST_P(Positions, PG02_ALargerBatchLeavesNoPositionsBehind) {
   add(lane, first, large, large_ids, 250);
   EXPECT_EQ(lane.runner().run(first).bucket, 256);
   lane.poison_activations();
+  const Staging& staging = *lane.runner().staging(GraphRole::kExtend);
+  auto* at = static_cast<std::byte*>(staging.device_area()) + staging.layout().position_ids;
+  const Ids wild(3 * 256, std::numeric_limits<std::int32_t>::max());
+  lane.device().copy_to_device(at, wild.data(), static_cast<std::int64_t>(wild.size() * 4));
+  lane.device().synchronize();
   add(lane, second, small, small_ids, 130);
   EXPECT_EQ(lane.runner().run(second).bucket, 256);
   const auto logits = lane.logits(0);
   const auto blocks = {lane.block_bytes(1), lane.block_bytes(2), lane.block_bytes(3)};
   EXPECT_TRUE(same_bits(logits, oracle(small, small_ids, options)));
-  const Staging& staging = *lane.runner().staging(GraphRole::kExtend);
   Ids staged(3 * 256);
-  const auto* at = static_cast<const std::byte*>(staging.device_area()) + staging.layout().position_ids;
   lane.device().copy_to_host(staged.data(), at, static_cast<std::int64_t>(staged.size() * 4));
   lane.device().synchronize();
   EXPECT_TRUE(std::equal(small_ids.begin(), small_ids.end(), staged.begin()));

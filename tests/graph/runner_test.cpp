@@ -360,8 +360,8 @@ TEST_P(RunnerTest, ABatchThatCannotRunIsAnError) {
   }
 }
 
-// S-46, PG06, PG08, F1: one capture serves every layout, with and without prefixes and decode rows.
-TEST_P(RunnerTest, S46_OneCaptureManyLayouts) {
+// F1: one capture serves every layout, with and without prefixes and decode rows.
+TEST_P(RunnerTest, S46_PG06_PG08_OneCaptureManyLayouts) {
   LaneOptions options = on_device();
   options.runner.prefill_buckets = {64, 256};
   options.runner.max_seqs = 8;
@@ -500,6 +500,29 @@ TEST_P(RunnerTest, S14_MeasuredPolicyPicksTheCheaperOne) {
   Batch batch;
   always.add(batch, s, 32);
   EXPECT_EQ(always.runner().run(batch).status, PrefillStatus::kReplayed) << "known times change nothing under always";
+}
+
+// PG07: between sparse buckets the measured policy does not pay for a bucket that is dearer than eager; what is wasted
+// otherwise is counted.
+TEST_P(RunnerTest, PG07_SparseBucketsCostNoMoreThanEager) {
+  LaneOptions options = on_device();
+  options.runner.policy = GraphPolicy::kMeasured;
+  options.runner.prefill_buckets = {48, 160};
+  options.runner.known_times = {{48, {48, 60}}, {160, {100, 160}}};  // us of a full step
+  Lane lane(options);
+  std::int64_t padding = 0;
+  for (int n = 1; n <= 160; n += 3) {
+    TestSequence s = lane.sequence(n, static_cast<unsigned>(n), 1);
+    Batch batch;
+    lane.add(batch, s, n);
+    const StepResult result = lane.runner().run(batch);
+    const double eager_us = n <= 48 ? 60.0 : 60.0 + (n - 48) * 100.0 / 112;
+    const double graph_us = n <= 48 ? 48 : 100;
+    EXPECT_LE(result.replayed ? graph_us : eager_us, 1.05 * eager_us) << n << " tokens";
+    EXPECT_EQ(result.status == PrefillStatus::kEagerMeasuredFaster, eager_us < graph_us) << n << " tokens";
+    padding += result.replayed ? result.bucket - n : 0;
+  }
+  EXPECT_EQ(lane.runner().stats().padding_tokens, padding);
 }
 
 TEST_P(RunnerTest, S14_EveryLengthReplaysInTheSmallestBucketUnderAlways) {

@@ -111,7 +111,8 @@ class Lane {
     runner.block_size = options_.block_size;
     runner.groups.clear();
     for (const auto& tag : options_.group_tags) runner.groups.push_back({.tag = tag});
-    model_ = std::make_unique<ToldModel>(load_model(*options_.files, backend_, runner.max_seq_len, {}), *device_, options_);
+    model_ =
+        std::make_unique<ToldModel>(load_model(*options_.files, backend_, runner.max_seq_len, {}), *device_, options_);
     KvCacheShape shape;
     shape.n_layers = options_.model.n_layers;
     shape.n_kv_heads = options_.model.n_kv_heads;
