@@ -21,8 +21,8 @@ struct View {
     return n;
   }
   std::span<T> span() const { return {data, static_cast<std::size_t>(size())}; }
-  template <typename U>
-    requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
+  /// Readers take views of const.
+  template <typename U, typename = std::enable_if_t<std::is_same_v<U, const T> && !std::is_const_v<T>>>
   operator View<U, Rank>() const {
     return {data, shape};
   }

@@ -64,8 +64,8 @@ class Ops {
   /// F32 or BF16: the dtype of every activation tensor and of the KV cache.
   virtual DType activation_dtype() const = 0;
 
-  /// Takes the bytes over into the backend's layout; `head_dim` for kQkv, whose heads a backend may lay out its own way.
-  /// Throws Error(kUnsupported) naming a dtype it cannot pack.
+  /// Takes the bytes over into the backend's layout; `head_dim` for kQkv, whose heads a backend may lay out its own
+  /// way. Throws Error(kUnsupported) naming a dtype it cannot pack.
   virtual std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim = 0) = 0;
 
   /// First node. Copies one of two host staging areas (the one `*selector` names) to the device's: fields up to the
