@@ -25,13 +25,20 @@ std::optional<PrefixIndex::Hit> PrefixIndex::find(const PrefixKey& key) const {
   return Hit{found->second.block, found->second.prefix};
 }
 
+/// All memory is taken before anything changes: if there is none, the index is as it was (S-103).
 PrefixIndex::Inserted PrefixIndex::insert(const PrefixKey& key, BlockId block) {
-  const auto [at, is_new] = entries_.try_emplace(key.hash() & hash_mask_);
-  Entry& entry = at->second;
-  if (!is_new && matches(entry, key)) return {entry.prefix, false, at->first, 0};
-  const BlockId displaced = is_new ? 0 : entry.block;
-  entry = {block, next_prefix_++, key.parent_, std::string(key.salt_), {key.ids_.begin(), key.ids_.end()}};
-  return {entry.prefix, true, at->first, displaced};
+  const BlockHash slot = key.hash() & hash_mask_;
+  const auto at = entries_.find(slot);
+  if (at != entries_.end() && matches(at->second, key)) return {at->second.prefix, false, slot, 0};
+  Entry fresh{block, next_prefix_, key.parent_, std::string(key.salt_), {key.ids_.begin(), key.ids_.end()}};
+  BlockId displaced = 0;
+  if (at == entries_.end()) {
+    entries_.emplace(slot, std::move(fresh));
+  } else {
+    displaced = at->second.block;
+    at->second = std::move(fresh);
+  }
+  return {next_prefix_++, true, slot, displaced};
 }
 
 BlockId PrefixIndex::block_of(BlockHash slot) const {
