@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <type_traits>
 
 #include "monograph/engine.h"
 
@@ -89,6 +90,20 @@ Request request_of(Ids prompt, std::optional<Ids> positions, int max_tokens = 12
   request.sampling.logprobs = 3;
   request.sampling.seed = 5;
   return request;
+}
+
+// S-78: what may be absent is optional in the types.
+static_assert(std::is_same_v<decltype(Request::position_ids), std::optional<Ids>>);
+static_assert(std::is_same_v<decltype(Request::prompt), std::optional<std::string>>);
+static_assert(std::is_same_v<decltype(EngineConfig::enable_prefill_cuda_graph), std::optional<bool>>);
+static_assert(std::is_same_v<decltype(TokenEvent::token), std::optional<TokenId>>);
+static_assert(std::is_same_v<decltype(TokenEvent::finish), std::optional<FinishReason>>);
+
+TEST(OptionalInputs, S78_AbsenceIsExplicit) {
+  const Request request;
+  EXPECT_FALSE(request.position_ids || request.prompt || request.chat || request.deadline || request.sampling.seed);
+  const EngineConfig config;
+  EXPECT_FALSE(config.enable_cuda_graph || config.enable_prefill_cuda_graph || config.prefill_cuda_graph_max_requests);
 }
 
 class MropeEngine : public testing::Test {

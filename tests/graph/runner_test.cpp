@@ -212,6 +212,14 @@ TEST_P(RunnerTest, PaddingWritesOnlyToScratchAndOthersStayUntouched) {  // I4, I
     bool scratch_written = false;
     for (int block : lane.scratch()[0]) scratch_written |= lane.block_bytes(block) != before;
     EXPECT_EQ(scratch_written, !skip_padding);
+    lane.fill_cache(0x3c);
+    TestSequence whole = lane.sequence(128, 14, 3);
+    Batch exact;
+    lane.add(exact, whole, 128);
+    lane.runner().run(exact);  // an exact fit: the sentinel is empty
+    for (int block : lane.scratch()[0]) EXPECT_EQ(lane.block_bytes(block), before) << "scratch of an empty sentinel";
+    lane.fill_cache(0x3c);
+    lane.runner().run(batch);
     for (int block = 0; block < 64; ++block) {
       const bool own = block == 3 || block == 4;
       const bool scratch = std::count(lane.scratch()[0].begin(), lane.scratch()[0].end(), block) > 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "graph/padding.h"
@@ -153,6 +154,23 @@ TEST_F(StagingTest, HistoryGrowsByTheStepsTokensOfRealRowsOnly) {
       ASSERT_EQ(history_[row * 128 + column], written ? batch.input_ids[column - 4] : before[row * 128 + column]);
     }
     ASSERT_EQ(lens_[row], row == 6 ? 7 : -1);
+  }
+}
+
+// S-45: a replay may read its area until it is done: staging the next step leaves every byte of it.
+TEST_F(StagingTest, S45_StagingNeverTouchesTheAreaThatAReplayReads) {
+  const auto bytes_in_use = [&] {
+    const auto* area = static_cast<const std::byte*>(staging_->host_areas()[*staging_->selector()]);
+    return std::vector<std::byte>(area, area + staging_->layout().bytes);
+  };
+  staging_->stage(random_batch(96), 96);
+  for (int round = 0; round < 300; ++round) {
+    const void* area = staging_->host_areas()[*staging_->selector()];
+    const auto before = bytes_in_use();
+    const int capacity = 6 + static_cast<int>(random_() % 91);
+    staging_->stage(random_batch(capacity), capacity);
+    ASSERT_NE(staging_->host_areas()[*staging_->selector()], area) << "the next fetch takes the other one";
+    ASSERT_EQ(std::memcmp(area, before.data(), before.size()), 0) << "round " << round;
   }
 }
 

@@ -191,6 +191,29 @@ TEST_P(Invariance, NeighboursSlotsAndPaddingDoNotShow) {
   }
 }
 
+// S-59: a backend accepts slots without tokens anywhere, first, middle and last, and reads no live maximum of the host.
+TEST_P(Invariance, S59_EmptySlotsAnywhere) {
+  Stack stack = make();
+  const Sequence a(random, 70, 1), b(random, 33, 10);
+  const auto alone_a = stack.run({a.whole()}, 70)[0], alone_b = stack.run({b.whole()}, 33)[0];
+  const Row empty{.n_tokens = 0}, row_a = a.whole(), row_b = b.whole();
+  const std::vector<std::vector<Row>> layouts = {{empty, row_a, row_b},
+                                                 {row_a, empty, row_b},
+                                                 {row_a, row_b, empty},
+                                                 {empty, row_a, empty, row_b, empty},
+                                                 {empty, empty, empty, row_a, row_b}};
+  for (bool skip : {true, false})
+    for (const auto& rows : layouts)
+      for (int capacity : {103, 160}) {
+        stack.poison();
+        const auto bits = stack.run(rows, capacity, skip);
+        for (std::size_t r = 0; r < rows.size(); ++r)
+          if (rows[r].n_tokens > 0) {
+            EXPECT_EQ(bits[r], rows[r].n_tokens == 70 ? alone_a : alone_b) << "slot " << r << " of " << rows.size();
+          }
+      }
+}
+
 TEST_P(Invariance, AnInnerChunkMayBeShortAndSitAnywhere) {
   Stack stack = make();
   const Sequence s(random, 600, 1), other(random, 80, 20);
