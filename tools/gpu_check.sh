@@ -43,13 +43,20 @@ quote() {
 
 if [ -z "${BUILD:-}" ]; then
   cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
-  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test bench_limits attention_bench gemm_bench chain_bench monograph || exit 1
+  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test lane_run bench_limits attention_bench gemm_bench chain_bench monograph || exit 1
 fi
 
 stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'
 quote graph_test '^\[  (PASSED|FAILED)'
 stage 240 cuda_test "$build/tests/cuda_test"
 quote cuda_test '^\[  (PASSED|FAILED)|positions equal|settings over'
+
+# Ten minutes of random traffic with every invariant checked, and requests that share a replay over HTTP; a model whose
+# steps last a millisecond (MONOGRAPH_TINY_MODEL) lets them meet.
+stage 660 lane_run "$build/tests/lane_run" --device cuda --steps 1000000000 --seconds "${LANE_SECONDS:-600}"
+quote lane_run 'lane_run|requests=|statuses|FAILED|replay:'
+stage 60 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=--device cuda" python3 -B tests/e2e/smoke_test.py
+quote smoke '^ok|^FAIL|step '
 
 stage 60 gemm "$build/gemm_bench" check
 stage 60 gemm_times "$build/gemm_bench" time
