@@ -31,7 +31,7 @@ def end(process, number, patience=60):
 
 def moments():
     """From just after exec to well past the ready line, which takes about half a second on two idle cores."""
-    return [0.02 + 0.08 * i for i in range(14)]
+    return [0.02 + 0.1 * i for i in range(10)]
 
 
 def slowest(command, flags, limit, codes):
