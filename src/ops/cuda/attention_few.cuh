@@ -5,6 +5,7 @@
 // rows.
 #pragma once
 #include "ops/cuda/attention.cuh"
+#include "ops/cuda/wgmma.cuh"
 
 namespace monograph::cuda {
 
@@ -54,11 +55,7 @@ __device__ __forceinline__ void push_to(int first, int step, std::uint32_t addre
     if (first == 0) write(address);
   } else {
 #pragma unroll
-    for (int rank = first; rank < kCluster; rank += step) {
-      std::uint32_t remote;
-      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
-      write(remote);
-    }
+    for (int rank = first; rank < kCluster; rank += step) write(in_cta(address, rank));
   }
 }
 /// A barrier of the 128 threads of one role.

@@ -4,12 +4,9 @@
 #pragma once
 #include "ops/cuda/attention.cuh"
 #include "ops/cuda/attention_wgmma.cuh"
+#include "ops/cuda/tensor_map.cuh"
 
 namespace monograph::cuda {
-
-CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows);
-/// q [C, H, D] as boxes of `tokens` x `heads` x 64, 128-byte swizzled.
-CUtensorMap make_query_map(const void* q, int n_tokens, int n_heads, int head_dim, int box_tokens, int box_heads);
 
 /// Rows of (token, query head of one kv head) that an item has: whole tokens.
 inline int wide_tile_rows(int heads_per_kv) { return 128 / heads_per_kv * heads_per_kv; }

@@ -23,7 +23,7 @@ void CudaOps::reserve(const WorkspaceShape& shape) {
                                         (tokens * group / 16 + shape.max_rows + 2));
   processed_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
   counts_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
-  best_keys_ = device_.allocate(8LL * cuda::kHeadRows * cuda::kHeadParts);
+  best_keys_ = device_.allocate(8LL * cuda::kNarrowRows * cuda::kMultiprocessors);
 }
 
 std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) {

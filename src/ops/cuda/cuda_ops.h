@@ -60,7 +60,7 @@ class CudaOps : public Ops {
   Buffer work_;                                 // int32: attention work list
   Buffer processed_;                            // float32 [max rows, V]: logits after bias and penalties
   Buffer counts_;     // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
-  Buffer best_keys_;  // uint64 [kHeadRows, kHeadParts]: the best rank key that each CTA of a narrow head found
+  Buffer best_keys_;  // uint64 [kNarrowRows, kMultiprocessors]: the best rank key that each CTA of a narrow head found
   HeadKeys head_keys_;
   WorkspaceShape shape_;
 };

@@ -5,16 +5,14 @@
 
 namespace monograph::cuda {
 
-inline constexpr int kMostNarrowRows = kNarrowRows;
-
-/// Whether a product of this many rows normalises its own input (else the caller runs a norm kernel first).
-inline bool norms_its_rows(int max_rows, int k) { return can_norm(max_rows, k); }
-
-/// At most kMostNarrowRows rows; with a norm, rows that norms_its_rows.
+/// At most kNarrowRows rows; with a norm, rows that can_norm.
 template <bool kNorm, typename Epilogue>
 void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, const Epilogue& epilogue) {
   launch_narrow<1, kNorm>(stream, in, norm, k_segments(in.n, in.k), NarrowTuning{}, epilogue);
 }
+
+/// Multiprocessors that clusters of four or more can fill: not every group of them on the chip divides.
+inline constexpr int kInLargeClusters = 120;
 
 /// A tile shape for the wide kernel; kTileSegments: whether it can sum segments of K apart (twice the accumulators).
 template <int BM, int BN, int CM, int CN, bool kTileSegments = false>
@@ -33,9 +31,9 @@ double wide_cycles(int rows, int n, int k) {
   constexpr double kChunk = 330, kTile = 1300, kRow = 0.6;  // cycles: least of a chunk, of a tile, of 64 of its values
   const WideGrid<Tile> grid(rows, n);
   const int per_multiprocessor = Tile::kSmall ? 2 : 1;
-  const int at_once = (Tile::kCtas <= 2 ? 132 : 120) / Tile::kCtas * per_multiprocessor;
+  const int at_once = (Tile::kCtas <= 2 ? kMultiprocessors : kInLargeClusters) / Tile::kCtas * per_multiprocessor;
   const double waves = (grid.n_items() + at_once - 1) / at_once, busy = std::min(grid.n_items(), at_once) * Tile::kCtas;
-  const double sharing = std::max(1.0, busy / 132);
+  const double sharing = std::max(1.0, busy / kMultiprocessors);
   const double tensor = 2.0 * Tile::BN * (Tile::BM / 64) * sharing, intake = Tile::kStageBytes / kIntake * sharing,
                l2 = busy * (Tile::kABytes / Tile::CN + Tile::kWBytes / Tile::CM) / kL2;
   return waves * (k / 64 * std::max({tensor, intake, l2, kChunk}) + kTile + kRow * Tile::BN * Tile::BM / 64);
@@ -52,8 +50,9 @@ void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
     if constexpr (Epilogue::kWholeHeads) {
       // Whole heads in a tile, or one head over neighbours of a cluster that has just this tile to do.
       const int d = epilogue.head_dim;
-      const bool whole = Tile::BN % d == 0, spread = d % Tile::BN == 0 && Tile::CN % (d / Tile::BN) == 0 &&
-                                                     WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas <= 120;
+      const bool whole = Tile::BN % d == 0,
+                 spread = d % Tile::BN == 0 && Tile::CN % (d / Tile::BN) == 0 &&
+                          WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas <= kInLargeClusters;
       if (!whole && !spread) return;
     }
     if (const double cycles = wide_cycles<Tile>(in.max_rows, in.n, in.k); cycles < least) {
@@ -88,7 +87,7 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHead
 
 template <typename Epilogue>
 void gemm(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  if (in.max_rows <= kMostNarrowRows) return gemm_narrow<false>(stream, in, RowNorm{}, epilogue);
+  if (in.max_rows <= kNarrowRows) return gemm_narrow<false>(stream, in, RowNorm{}, epilogue);
   gemm_wide(stream, in, epilogue);
 }
 

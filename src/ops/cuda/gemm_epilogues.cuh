@@ -20,8 +20,6 @@ __device__ __forceinline__ void add_segment(float (&d)[BN / 2], float (&total)[B
   }
 }
 
-using PieceValues = float[4][2];
-
 /// The share of piece `p` of row m + 8 `half` that this lane has in its accumulators.
 template <int BN>
 __device__ __forceinline__ void piece_values(const float (&d)[BN / 2], int p, int half, PieceValues& v) {
@@ -215,7 +213,7 @@ struct StoreHeads : QkvEpilogue {
     for (int p = 0; p < kPieces; ++p, place.advance(n_groups))
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        GroupValues v;
+        PieceValues v;
         piece_values<BN>(d, p, half, v);
         if (p < n_pieces) add_bias(*this, place.head, place.group, v);
         squares[half][p] = group_squares(v);
@@ -258,7 +256,7 @@ struct StoreHeads : QkvEpilogue {
       const RowAngles<kByIds> angles[2] = {{*this, row[0], place.group}, {*this, row[1], place.group}};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        GroupValues v;
+        PieceValues v;
         piece_values<BN>(d, p, half, v);
         add_bias(*this, place.head, place.group, v);
         finish_group<kByIds>(*this, row[half], place.head, place.group, v, scale[half][p], factors, angles[half]);

@@ -24,6 +24,9 @@ __host__ __device__ inline int k_segments(int n, int k) {
   return 1;
 }
 
+/// At most this many rows go to the narrow kernels, in at most a CTA a multiprocessor.
+inline constexpr int kNarrowRows = 16;
+
 /// RMS norm of the rows of `a` on their way in: a[m] * weight / sqrt(mean(a[m]^2) + eps). No weight: no norm.
 struct RowNorm {
   const float* weight = nullptr;

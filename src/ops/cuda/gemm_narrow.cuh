@@ -14,7 +14,6 @@
 
 namespace monograph::cuda {
 
-inline constexpr int kNarrowRows = 16;
 /// A CTA's dynamic shared memory at most; an epilogue may have some of its own.
 inline constexpr int kMostShared = 220 * 1024;
 
@@ -105,8 +104,8 @@ struct WeightRing {
     if (unit >= plan.n_units) return;
     if (threadIdx.x % 32 == 0) {
       barrier_expect(full + stage * 8, plan.stage_bytes);
-      copy_blocks(ring + stage * plan.stage_bytes, map, unit * 8 * GROUPS, block0 + chunk * (plan.chunk / 64),
-                  full + stage * 8);
+      copy_box(ring + stage * plan.stage_bytes, map, 0, unit * 8 * GROUPS, block0 + chunk * (plan.chunk / 64),
+               full + stage * 8);
     }
     if (++stage == plan.n_stages) stage = 0;
     if (++chunk == plan.n_chunks) chunk = 0, unit += stride;

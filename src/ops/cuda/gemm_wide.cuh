@@ -9,12 +9,10 @@
 #include "base/check.h"
 #include "ops/cuda/gemm_epilogues.cuh"
 #include "ops/cuda/launch.cuh"
+#include "ops/cuda/tensor_map.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace monograph::cuda {
-
-/// A [rows, K] bf16 matrix as boxes of `box_rows` x 64, 128-byte swizzled.
-CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows);
 
 template <int BM_, int BN_, int CM_, int CN_>
 struct WideTile {

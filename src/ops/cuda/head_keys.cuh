@@ -5,17 +5,16 @@
 #include <cstdint>
 
 #include "ops/cuda/gemm_epilogues.cuh"
+#include "ops/cuda/launch.cuh"
 #include "ops/sampling.h"
 
 namespace monograph::cuda {
-
-inline constexpr int kHeadRows = 16, kHeadParts = 132;  ///< Rows of a narrow product; its CTAs at most.
 
 /// Stores logits; per row and CTA the best key of ids below n_vocab, sampling::kBadKey if one of them is bad.
 struct StoreLogits {
   StoreFloat store;
   int n_vocab;
-  std::uint64_t* keys;             // [kHeadRows, kHeadParts]
+  std::uint64_t* keys;             // [kNarrowRows, kMultiprocessors]
   std::uint64_t best[2] = {0, 0};  // this thread's, of rows m < 8 and the others
 
   __device__ void meet(int m, int n, float z) {
@@ -30,7 +29,7 @@ struct StoreLogits {
   }
   /// By all threads of the CTA: a lane holds rows lane / 4 and lane / 4 + 8.
   __device__ void finish(int rows) {
-    __shared__ std::uint64_t found[8][kHeadRows];
+    __shared__ std::uint64_t found[8][kNarrowRows];
     const int lane = threadIdx.x % 32, n_warps = blockDim.x / 32;
     for (int half = 0; half < 2; ++half) {
       for (int d = 1; d < 4; d *= 2) {
@@ -44,7 +43,7 @@ struct StoreLogits {
     if (row >= rows) return;
     std::uint64_t top = 0;
     for (int w = 0; w < n_warps; ++w) top = found[w][row] > top ? found[w][row] : top;
-    keys[row * kHeadParts + blockIdx.x] = top;
+    keys[row * kMultiprocessors + blockIdx.x] = top;
   }
 };
 

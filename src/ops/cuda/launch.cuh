@@ -26,6 +26,14 @@ __device__ __forceinline__ void let_successor_start() {
 #endif
 }
 
+inline cudaLaunchAttribute clusters_of(int n_ctas) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(n_ctas);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  return attribute;
+}
+
 /// A kernel whose CTAs form clusters of `cluster` neighbours in x, which divides the grid.
 template <typename... Parameters, typename... Arguments>
 void launch_clusters(cudaStream_t stream, int cluster, dim3 grid, dim3 block, std::size_t shared_bytes,
@@ -33,9 +41,7 @@ void launch_clusters(cudaStream_t stream, int cluster, dim3 grid, dim3 block, st
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = cluster;
-  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  attributes[1] = clusters_of(cluster);
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
@@ -59,10 +65,7 @@ int resident_clusters(Kernel kernel, int threads, std::size_t shared_bytes, int 
   config.gridDim = static_cast<unsigned>(cluster);
   config.blockDim = static_cast<unsigned>(threads);
   config.dynamicSmemBytes = shared_bytes;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchAttribute attribute = clusters_of(cluster);
   config.attrs = &attribute;
   config.numAttrs = 1;
   int n_clusters = 0;

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(256) heads_kernel(cuda::StoreHeads e, const fl
   if (e.n_rows && token >= *e.n_rows) return;
   const bool valid = quad / n_groups < heads_per_warp && head < n_all;
   const cuda::QkvRow row(e, token, valid);
-  cuda::GroupValues v = {};
+  cuda::PieceValues v = {};
   if (valid) {
     const float* from =
         qkv + (static_cast<std::int64_t>(token) * n_all + head) * e.head_dim + group * cuda::kGroup + 2 * c;
@@ -108,7 +108,7 @@ cuda::GemmInputs normed(cudaStream_t stream, const Tensor<2>& x, const cuda::Row
 template <typename Epilogue>
 void normed_product(cudaStream_t stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
                     __nv_bfloat16* scratch, const std::int32_t* n_rows, int max_rows, const Epilogue& epilogue) {
-  if (!cuda::norms_its_rows(max_rows, w.cols()))
+  if (!cuda::can_norm(max_rows, w.cols()))
     return cuda::gemm(stream, normed(stream, x, norm, w, scratch, n_rows, max_rows), epilogue);
   const cuda::GemmInputs in{
       x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
@@ -149,7 +149,7 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
 
   const cuda::RowNorm norm{w.norm.data, norm_eps, nullptr};
   const bool grouped = head_dim % cuda::kGroup == 0;
-  if (grouped && capacity > cuda::kMostNarrowRows) {
+  if (grouped && capacity > cuda::kNarrowRows) {
     const cuda::GemmInputs inputs = normed(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity);
     return cuda::gemm_wide(stream_, inputs, e);
   }
@@ -185,7 +185,7 @@ void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 
   const cuda::RowNorm norm{weight.data, norm_eps, in.sample_rows};
   const cuda::StoreFloat store{logits.data, logits.shape[1], logits.shape[1]};
   head_keys_ = {};
-  if (!cuda::norms_its_rows(max_rows, matrix.cols()))
+  if (!cuda::can_norm(max_rows, matrix.cols()))
     return normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), in.n_seqs, max_rows, store);
   head_keys_ = {logits.data, shape_.sampled_vocab};
   cuda::gemm_narrow<true>(stream_,

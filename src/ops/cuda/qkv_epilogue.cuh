@@ -72,10 +72,7 @@ struct QkvRow {
   }
 };
 
-/// A lane's share of one group of one row: columns 8 j + 2 c and the next, j = 0..3.
-using GroupValues = float[4][2];
-
-__device__ __forceinline__ void add_bias(const QkvEpilogue& e, int head, int group, GroupValues& v) {
+__device__ __forceinline__ void add_bias(const QkvEpilogue& e, int head, int group, PieceValues& v) {
   if (!e.bias) return;
   const int c = threadIdx.x % 4;
 #pragma unroll
@@ -87,7 +84,7 @@ __device__ __forceinline__ void add_bias(const QkvEpilogue& e, int head, int gro
 }
 
 /// Sum of squares of the group's 32 values, known to the quad: each lane's in order of columns, then the quad's.
-__device__ __forceinline__ float group_squares(const GroupValues& v) {
+__device__ __forceinline__ float group_squares(const PieceValues& v) {
   float sum = 0.0f;
 #pragma unroll
   for (int j = 0; j < 4; ++j) sum = fmaf(v[j][1], v[j][1], fmaf(v[j][0], v[j][0], sum));
@@ -127,7 +124,7 @@ struct RowAngles {
 /// nothing in it diverges but the store.
 template <bool kByIds>
 __device__ __forceinline__ void finish_group(const QkvEpilogue& e, const QkvRow& row, int head, int group,
-                                             GroupValues& v, float scale, const GroupFactors& factors,
+                                             PieceValues& v, float scale, const GroupFactors& factors,
                                              const RowAngles<kByIds>& angles) {
   const bool rotates = !e.is_value(head), norms = e.norm_of(head) != nullptr;
 #pragma unroll

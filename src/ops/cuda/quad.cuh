@@ -7,6 +7,9 @@
 
 namespace monograph::cuda {
 
+/// A lane's share of 32 neighbouring columns of one row: columns 8 j + 2 c and the next, j = 0..3.
+using PieceValues = float[4][2];
+
 /// Word j of lane c and word c of lane j change places, for the four lanes of each quad. All lanes of the warp call it.
 __device__ __forceinline__ void quad_transpose(std::uint32_t (&w)[4]) {
   const int c = threadIdx.x % 4;

@@ -21,7 +21,7 @@ struct SampleArguments {
   const float* logits;   // [Bmax, V]
   float* processed;      // [Bmax, V]
   std::int32_t* counts;  // [Bmax, V], zero between steps: total in the low half, output occurrences in the high
-  const std::uint64_t* best_keys;  // [Bmax, kHeadParts]: what the head found, or null
+  const std::uint64_t* best_keys;  // [Bmax, kMultiprocessors]: what the head found, or null
   int n_vocab, stride;
   StepInputs in;
 };
@@ -278,8 +278,8 @@ __device__ u64 best_of(Team& team, const SampleArguments& arg, int row, const fl
   if (!arg.best_keys) return team.max_of(scan<true>(team, raw, arg.n_vocab));
   const int lane = threadIdx.x % 32;
   u64 best = 0;
-  for (int i = lane; i < cuda::kHeadParts; i += 32)
-    best = max(best, static_cast<u64>(arg.best_keys[row * cuda::kHeadParts + i]));
+  for (int i = lane; i < cuda::kMultiprocessors; i += 32)
+    best = max(best, static_cast<u64>(arg.best_keys[row * cuda::kMultiprocessors + i]));
   return warp_max(best);
 }
 

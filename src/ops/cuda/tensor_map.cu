@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "ops/cuda/attention_wide.cuh"
-#include "ops/cuda/gemm_wide.cuh"
+#include "device/cuda/handles.h"
 #include "ops/cuda/tensor_map.cuh"
 
 namespace monograph::cuda {

@@ -1,4 +1,4 @@
-// Bulk tensor copies of blocks of a weight matrix.
+// Tensor maps for the bulk copy engine; boxes are 128-byte swizzled, 64 columns wide.
 #pragma once
 #include <cuda.h>
 
@@ -6,19 +6,14 @@
 
 namespace monograph::cuda {
 
-/// A [rows, K] bf16 matrix as boxes of `box_blocks` blocks of 64 columns, each block `box_rows` rows of 128 bytes,
-/// 128-byte swizzled. K is a multiple of 64.
+/// A [rows, K] bf16 matrix as boxes of `box_rows` x 64.
+CUtensorMap make_tensor_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows);
+
+/// The same as boxes of `box_blocks` blocks of 64 columns, each block `box_rows` rows of 128 bytes: 3-D, at (0, row,
+/// block). K is a multiple of 64; rows past the end are zeros.
 CUtensorMap make_block_map(const void* data, std::int64_t rows, std::int64_t cols, int box_rows, int box_blocks);
 
-/// The box at (row, block), into 1024-byte-aligned shared memory; rows past the end are zeros. Completes on the
-/// barrier.
-__device__ __forceinline__ void copy_blocks(std::uint32_t to, const CUtensorMap* map, int row, int block,
-                                            std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::
-          "r"(to),
-      "l"(map), "r"(barrier), "r"(0), "r"(row), "r"(block)
-      : "memory");
-}
+/// q [C, H, D] as boxes of `box_tokens` x `box_heads` x 64: 3-D, at (dimension, head, token).
+CUtensorMap make_query_map(const void* q, int n_tokens, int n_heads, int head_dim, int box_tokens, int box_heads);
 
 }  // namespace monograph::cuda

@@ -89,7 +89,7 @@ __device__ __forceinline__ void cluster_sync() {
 /// The address of CTA `rank`'s copy of a place in shared memory.
 __device__ __forceinline__ std::uint32_t in_cta(std::uint32_t address, int rank) {
   std::uint32_t there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 /// For a reader that has finished: orders no writes (a release at cluster scope costs a fence over the whole GPU).
