@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ops/cuda/tensor_core.cuh"
+#include "ops/cuda/wgmma_registers.cuh"
 
 namespace monograph::cuda {
 
@@ -114,70 +115,24 @@ __device__ __forceinline__ void wgmma_wait() {
 template <int N>
 struct Wgmma;
 
-// The instruction for one N: its N / 2 registers as text and as operands, eight at a time.
-// clang-format off
-#define MONOGRAPH_R0 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define MONOGRAPH_R1 "%8, %9, %10, %11, %12, %13, %14, %15"
-#define MONOGRAPH_R2 "%16, %17, %18, %19, %20, %21, %22, %23"
-#define MONOGRAPH_R3 "%24, %25, %26, %27, %28, %29, %30, %31"
-#define MONOGRAPH_R4 "%32, %33, %34, %35, %36, %37, %38, %39"
-#define MONOGRAPH_R5 "%40, %41, %42, %43, %44, %45, %46, %47"
-#define MONOGRAPH_R6 "%48, %49, %50, %51, %52, %53, %54, %55"
-#define MONOGRAPH_R7 "%56, %57, %58, %59, %60, %61, %62, %63"
-#define MONOGRAPH_R8 "%64, %65, %66, %67, %68, %69, %70, %71"
-#define MONOGRAPH_R9 "%72, %73, %74, %75, %76, %77, %78, %79"
-#define MONOGRAPH_R10 "%80, %81, %82, %83, %84, %85, %86, %87"
-#define MONOGRAPH_R11 "%88, %89, %90, %91, %92, %93, %94, %95"
-#define MONOGRAPH_R12 "%96, %97, %98, %99, %100, %101, %102, %103"
-#define MONOGRAPH_R13 "%104, %105, %106, %107, %108, %109, %110, %111"
-#define MONOGRAPH_R14 "%112, %113, %114, %115, %116, %117, %118, %119"
-#define MONOGRAPH_R15 "%120, %121, %122, %123, %124, %125, %126, %127"
-#define MONOGRAPH_D(i) "+f"(d[8 * i]), "+f"(d[8 * i + 1]), "+f"(d[8 * i + 2]), "+f"(d[8 * i + 3]), "+f"(d[8 * i + 4]), \
-  "+f"(d[8 * i + 5]), "+f"(d[8 * i + 6]), "+f"(d[8 * i + 7])
-#define MONOGRAPH_WGMMA(N, A, B, ONE, REGISTERS, ...)                                                          \
-  template <>                                                                                                  \
-  struct Wgmma<N> {                                                                                            \
-    static __device__ __forceinline__ void run(float (&d)[N / 2], std::uint64_t a, std::uint64_t b) {          \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ONE ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N         \
-                   "k16.f32.bf16.bf16 {" REGISTERS "}, " A ", " B ", p, 1, 1, 0, 0;\n}\n"                      \
-                   : __VA_ARGS__                                                                               \
-                   : "l"(a), "l"(b), "r"(1));                                                                  \
-    }                                                                                                          \
+#define MONOGRAPH_WGMMA(N, A, B, ONE)                                                                   \
+  template <>                                                                                           \
+  struct Wgmma<N> {                                                                                     \
+    static __device__ __forceinline__ void run(float (&d)[N / 2], std::uint64_t a, std::uint64_t b) {   \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ONE ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+                   "k16.f32.bf16.bf16 {" MONOGRAPH_REGISTERS_##N "}, " A ", " B ", p, 1, 1, 0, 0;\n}\n" \
+                   : MONOGRAPH_OPERANDS_##N                                                             \
+                   : "l"(a), "l"(b), "r"(1));                                                           \
+    }                                                                                                   \
   };
-MONOGRAPH_WGMMA(16, "%8", "%9", "%10", MONOGRAPH_R0,
-                MONOGRAPH_D(0))
-MONOGRAPH_WGMMA(32, "%16", "%17", "%18", MONOGRAPH_R0 ", " MONOGRAPH_R1,
-                MONOGRAPH_D(0), MONOGRAPH_D(1))
-MONOGRAPH_WGMMA(48, "%24", "%25", "%26", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2,
-                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2))
-MONOGRAPH_WGMMA(64, "%32", "%33", "%34", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3,
-                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3))
-MONOGRAPH_WGMMA(96, "%48", "%49", "%50", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5,
-                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5))
-MONOGRAPH_WGMMA(128, "%64", "%65", "%66", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5 ", " MONOGRAPH_R6 ", " MONOGRAPH_R7,
-                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5), MONOGRAPH_D(6), MONOGRAPH_D(7))
-MONOGRAPH_WGMMA(192, "%96", "%97", "%98", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5 ", " MONOGRAPH_R6 ", " MONOGRAPH_R7 ", " MONOGRAPH_R8 ", " MONOGRAPH_R9 ", " MONOGRAPH_R10 ", " MONOGRAPH_R11,
-                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5), MONOGRAPH_D(6), MONOGRAPH_D(7), MONOGRAPH_D(8), MONOGRAPH_D(9), MONOGRAPH_D(10), MONOGRAPH_D(11))
-MONOGRAPH_WGMMA(256, "%128", "%129", "%130", MONOGRAPH_R0 ", " MONOGRAPH_R1 ", " MONOGRAPH_R2 ", " MONOGRAPH_R3 ", " MONOGRAPH_R4 ", " MONOGRAPH_R5 ", " MONOGRAPH_R6 ", " MONOGRAPH_R7 ", " MONOGRAPH_R8 ", " MONOGRAPH_R9 ", " MONOGRAPH_R10 ", " MONOGRAPH_R11 ", " MONOGRAPH_R12 ", " MONOGRAPH_R13 ", " MONOGRAPH_R14 ", " MONOGRAPH_R15,
-                MONOGRAPH_D(0), MONOGRAPH_D(1), MONOGRAPH_D(2), MONOGRAPH_D(3), MONOGRAPH_D(4), MONOGRAPH_D(5), MONOGRAPH_D(6), MONOGRAPH_D(7), MONOGRAPH_D(8), MONOGRAPH_D(9), MONOGRAPH_D(10), MONOGRAPH_D(11), MONOGRAPH_D(12), MONOGRAPH_D(13), MONOGRAPH_D(14), MONOGRAPH_D(15))
+MONOGRAPH_WGMMA(16, "%8", "%9", "%10")
+MONOGRAPH_WGMMA(32, "%16", "%17", "%18")
+MONOGRAPH_WGMMA(48, "%24", "%25", "%26")
+MONOGRAPH_WGMMA(64, "%32", "%33", "%34")
+MONOGRAPH_WGMMA(96, "%48", "%49", "%50")
+MONOGRAPH_WGMMA(128, "%64", "%65", "%66")
+MONOGRAPH_WGMMA(192, "%96", "%97", "%98")
+MONOGRAPH_WGMMA(256, "%128", "%129", "%130")
 #undef MONOGRAPH_WGMMA
-#undef MONOGRAPH_D
-#undef MONOGRAPH_R0
-#undef MONOGRAPH_R1
-#undef MONOGRAPH_R2
-#undef MONOGRAPH_R3
-#undef MONOGRAPH_R4
-#undef MONOGRAPH_R5
-#undef MONOGRAPH_R6
-#undef MONOGRAPH_R7
-#undef MONOGRAPH_R8
-#undef MONOGRAPH_R9
-#undef MONOGRAPH_R10
-#undef MONOGRAPH_R11
-#undef MONOGRAPH_R12
-#undef MONOGRAPH_R13
-#undef MONOGRAPH_R14
-#undef MONOGRAPH_R15
-// clang-format on
 
 }  // namespace monograph::cuda
