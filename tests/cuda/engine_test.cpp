@@ -14,11 +14,10 @@
 #include "monograph/error.h"
 #include "ops/backend.h"
 #include "tests/e2e/support/metrics.h"
+#include "tests/engine/support/answers.h"
 
 namespace monograph {
 namespace {
-
-using Ids = std::vector<TokenId>;
 
 const std::string kConfigs = std::string(MONOGRAPH_SOURCE_DIR) + "/bench/configs/";
 
@@ -64,46 +63,18 @@ Ids random_prompt(int n, unsigned seed) {
   return ids;
 }
 
-Request request(Ids prompt, int n_tokens) {
-  Request r;
-  r.prompt_ids = std::move(prompt);
-  r.sampling.temperature = 0;
-  r.sampling.max_tokens = n_tokens;
-  r.sampling.ignore_eos = true;
-  return r;
-}
-
-struct Answer {
-  Ids ids;
-  std::optional<FinishReason> finish;
-  PrefillInfo prefill;
-  std::string error;
-};
-
-Answer take(ResponseStream stream) {
-  Answer answer;
-  while (auto event = stream.next()) {
-    if (event->token.token) answer.ids.push_back(*event->token.token);
-    if (!event->token.finish) continue;
-    answer.finish = event->token.finish;
-    answer.prefill = event->token.prefill;
-    answer.error = event->token.error;
-  }
-  return answer;
-}
-
 std::vector<Answer> together(Engine& engine, const std::vector<Request>& requests) {
   std::vector<ResponseStream> streams;
   for (const Request& r : requests) streams.push_back(engine.submit(r));
   std::vector<Answer> answers;
-  for (auto& stream : streams) answers.push_back(take(std::move(stream)));
+  for (auto& stream : streams) answers.push_back(take_all(stream).at(0));
   return answers;
 }
 
 std::vector<Answer> one_by_one(const std::vector<Request>& requests) {
   const auto engine = Engine::load(plain());
   std::vector<Answer> answers;
-  for (const Request& r : requests) answers.push_back(take(engine->submit(r)));
+  for (const Request& r : requests) answers.push_back(ask(*engine, r));
   return answers;
 }
 
@@ -164,7 +135,7 @@ TEST(Memory, TheBudgetIsWhatTheDriverReports) {
     if (model == std::string("Qwen3-0.6B")) {
       EXPECT_NEAR(used, 0.9 * static_cast<double>(memory.total), 0.01 * static_cast<double>(memory.total));
     }
-    const Answer answer = take(engine->submit(request(random_prompt(100, 1), 4)));
+    const Answer answer = ask(*engine, of(random_prompt(100, 1), 4));
     EXPECT_EQ(answer.ids.size(), 4u) << answer.error;
   }
 }
@@ -208,7 +179,7 @@ TEST(Memory, CG22_TooLittleEndsInOneLineWhoseAdviceStarts) {
       EXPECT_EQ(e.code(), ErrorCode::kOutOfMemory);
       EXPECT_EQ(line.find('\n'), std::string::npos);
       const auto engine = Engine::load(advised(given, line));
-      EXPECT_EQ(take(engine->submit(request(random_prompt(50, 1), 3))).ids.size(), 3u);
+      EXPECT_EQ(ask(*engine, of(random_prompt(50, 1), 3)).ids.size(), 3u);
     }
   }
   EXPECT_GE(n_refused, 2);
@@ -227,7 +198,7 @@ TEST(Memory, CG22_TooLittleEndsInOneLineWhoseAdviceStarts) {
 TEST(BugLog, CG01_CG23_StreamsBetweenTheDecodeBuckets) {
   for (const int n : {3, 5, 6, 7}) {
     std::vector<Request> requests;
-    for (int i = 0; i < n; ++i) requests.push_back(request(random_prompt(20 + 9 * i, static_cast<unsigned>(i)), 100));
+    for (int i = 0; i < n; ++i) requests.push_back(of(random_prompt(20 + 9 * i, static_cast<unsigned>(i)), 100));
     const auto engine = Engine::load(tiny());
     const double before = metric(*engine, "vllm:generation_tokens_total");
     expect_same(together(*engine, requests), one_by_one(requests));
@@ -240,7 +211,7 @@ TEST(BugLog, CG01_CG23_StreamsBetweenTheDecodeBuckets) {
 TEST(BugLog, CG07_CG12_ABigBatchDrainsToAFew) {
   std::vector<Request> requests;
   for (int i = 0; i < 12; ++i)
-    requests.push_back(request(random_prompt(i < 3 ? 40 : 400, static_cast<unsigned>(i)), i < 3 ? 200 : 9));
+    requests.push_back(of(random_prompt(i < 3 ? 40 : 400, static_cast<unsigned>(i)), i < 3 ? 200 : 9));
   EngineConfig config = tiny();
   config.kv_cache_bytes = 256 << 20;
   const auto engine = Engine::load(config);
@@ -259,7 +230,7 @@ TEST(BugLog, CG11_KV07_AFullPoolKeepsReplaying) {
     Ids prompt(shared.begin(), shared.begin() + 1 + static_cast<std::ptrdiff_t>(random() % 130));
     const Ids own = random_prompt(1 + static_cast<int>(random() % 100), static_cast<unsigned>(i));
     prompt.insert(prompt.end(), own.begin(), own.end());
-    requests.push_back(request(std::move(prompt), 1 + static_cast<int>(random() % 220)));
+    requests.push_back(of(std::move(prompt), 1 + static_cast<int>(random() % 220)));
   }
   expect_same(together(*engine, requests), one_by_one(requests));
   EXPECT_GT(metric(*engine, "vllm:num_preemptions_total"), 0);
@@ -272,7 +243,7 @@ TEST(BugLog, CG16_APoolForOneSequenceIsUsedToItsEnd) {
   EngineConfig config = tiny();
   config.kv_cache_bytes = std::int64_t{2} * 2 * 2 * 64 * 64 * 2 * (3 + 8);
   const auto engine = Engine::load(config);
-  const std::vector<Request> requests = {request(random_prompt(10, 1), 502)};
+  const std::vector<Request> requests = {of(random_prompt(10, 1), 502)};
   const auto answers = together(*engine, requests);
   EXPECT_EQ(answers[0].finish, FinishReason::kLength);
   expect_same(answers, one_by_one(requests));
@@ -284,7 +255,7 @@ TEST(BugLog, CG17_CG18_TheMostSequencesHaveAGraph) {
     config.max_seqs = most;
     const auto engine = Engine::load(config);
     std::vector<Request> requests;
-    for (int i = 0; i < most; ++i) requests.push_back(request(random_prompt(8, static_cast<unsigned>(i)), 40));
+    for (int i = 0; i < most; ++i) requests.push_back(of(random_prompt(8, static_cast<unsigned>(i)), 40));
     expect_same(together(*engine, requests), one_by_one(requests));
     EXPECT_EQ(metric(*engine, "monograph_decode_graph_misses_total"), 0) << most;
     EXPECT_GT(metric(*engine, "monograph_decode_graph_replays_total"), 0) << most;
@@ -301,14 +272,14 @@ TEST(BugLog, CG19_PG10_OneTokenStepsAndLongPromptsTakeTurns) {
   alone.max_seq_len = alone.chunk_size = 4160;
   alone.kv_cache_bytes = config.kv_cache_bytes;
   std::vector<Request> requests;
-  for (int i = 0; i < 7; ++i) requests.push_back(request(random_prompt(20, static_cast<unsigned>(i)), 120));
+  for (int i = 0; i < 7; ++i) requests.push_back(of(random_prompt(20, static_cast<unsigned>(i)), 120));
   for (int round = 0; round < 8; ++round)
     for (const int n : {1, 33, 500, 1234, 1514, 2048, 4000})
-      requests.push_back(request(random_prompt(n, 50 + static_cast<unsigned>(round)), 2));
+      requests.push_back(of(random_prompt(n, 50 + static_cast<unsigned>(round)), 2));
   const auto oracle = Engine::load(alone);
   const auto engine = Engine::load(config);
   std::vector<Answer> wanted;
-  for (const Request& r : requests) wanted.push_back(take(oracle->submit(r)));
+  for (const Request& r : requests) wanted.push_back(ask(*oracle, r));
   const auto start = std::chrono::steady_clock::now();
   expect_same(together(*engine, requests), wanted);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5 * 8)) << "a step hung";
@@ -320,7 +291,7 @@ TEST(BugLog, CG20_TheLongestContextFitsEveryTable) {
   EngineConfig config = tiny();
   config.decode_capture_buckets = {1, 4, 16};
   const auto engine = Engine::load(config);
-  const std::vector<Request> requests = {request(random_prompt(510, 1), 2), request(random_prompt(5, 2), 300)};
+  const std::vector<Request> requests = {of(random_prompt(510, 1), 2), of(random_prompt(5, 2), 300)};
   expect_same(together(*engine, requests), one_by_one(requests));
   EXPECT_EQ(metric(*engine, "monograph_decode_graph_misses_total"), 0);
 }
@@ -332,7 +303,7 @@ TEST(BugLog, PG01_AModelOfFewPositionsStartsWithDefaults) {
   config.load_format = "dummy";
   config.device = "cuda";
   const auto engine = Engine::load(config);
-  const Answer answer = take(engine->submit(request(random_prompt(120, 1), 8)));
+  const Answer answer = ask(*engine, of(random_prompt(120, 1), 8));
   EXPECT_EQ(answer.ids.size(), 8u) << answer.error;
   EXPECT_EQ(answer.prefill.status, PrefillStatus::kReplayed);
 }
@@ -345,7 +316,7 @@ TEST(BugLog, PG05_LaddersThatDisagreeWithTheLimit) {
     config.decode_capture_buckets = buckets;
     const auto engine = Engine::load(config);
     std::vector<Request> requests;
-    for (int i = 0; i < most; ++i) requests.push_back(request(random_prompt(9, static_cast<unsigned>(i)), 30));
+    for (int i = 0; i < most; ++i) requests.push_back(of(random_prompt(9, static_cast<unsigned>(i)), 30));
     expect_same(together(*engine, requests), one_by_one(requests));
     EXPECT_EQ(metric(*engine, "monograph_decode_graph_misses_total"), 0) << most;
   }
@@ -358,7 +329,7 @@ TEST(BugLog, PG06_PG08_RaggedPrefills) {
   const auto engine = Engine::load(config);
   for (const auto& lengths : {std::vector{1, 17, 31, 200}, {7, 16, 1, 9}, {16, 16, 16, 16}}) {
     std::vector<Request> requests;
-    for (const int n : lengths) requests.push_back(request(random_prompt(n, static_cast<unsigned>(n)), 5));
+    for (const int n : lengths) requests.push_back(of(random_prompt(n, static_cast<unsigned>(n)), 5));
     expect_same(together(*engine, requests), one_by_one(requests));
   }
 }
@@ -369,10 +340,10 @@ TEST(BugLog, KV13_KV15_ManyAtOnceAndInChunks) {
   for (int n = 1; n <= 16; n += 3) {
     std::vector<Request> requests;
     for (int i = 0; i < n; ++i)
-      requests.push_back(request(random_prompt(30 + 20 * i, static_cast<unsigned>(100 * n + i)), 12));
+      requests.push_back(of(random_prompt(30 + 20 * i, static_cast<unsigned>(100 * n + i)), 12));
     expect_same(together(*engine, requests), one_by_one(requests));
   }
-  const std::vector<Request> chunked(5, request(random_prompt(192, 5), 8));
+  const std::vector<Request> chunked(5, of(random_prompt(192, 5), 8));
   expect_same(together(*engine, chunked), one_by_one(chunked));
 }
 
@@ -386,17 +357,17 @@ TEST(BugLog, KV12_PrefixesComeAndGo) {
   for (int i = 0; i < 150; ++i) {
     Ids prompt = random_prompt(64 * (1 + static_cast<int>(random() % 4)), random() % 5);
     prompt.push_back(static_cast<TokenId>(random() % 512));
-    requests.push_back(request(std::move(prompt), 4));
+    requests.push_back(of(std::move(prompt), 4));
   }
   const auto wanted = one_by_one(requests);
-  for (std::size_t i = 0; i < requests.size(); ++i) expect_same({take(engine->submit(requests[i]))}, {wanted[i]});
+  for (std::size_t i = 0; i < requests.size(); ++i) expect_same({ask(*engine, requests[i])}, {wanted[i]});
   EXPECT_GT(metric(*engine, "vllm:prefix_cache_hits_total"), 0);
 }
 
 TEST(BugLog, SA02_GreedyIsTopKOfOne) {
   const auto engine = Engine::load(tiny());
   for (unsigned i = 0; i < 100; ++i) {
-    Request greedy = request(random_prompt(12, i), 6), top_one = greedy;
+    Request greedy = of(random_prompt(12, i), 6), top_one = greedy;
     top_one.sampling.temperature = 1.0f;
     top_one.sampling.top_k = 1;
     top_one.sampling.seed = i;
@@ -408,7 +379,7 @@ TEST(BugLog, SA02_GreedyIsTopKOfOne) {
 TEST(BugLog, SA10_TheOrderOfArrivalChangesNothing) {
   std::vector<Request> requests;
   for (unsigned i = 0; i < 8; ++i) {
-    Request r = request(random_prompt(10 + static_cast<int>(i), i), 10);
+    Request r = of(random_prompt(10 + static_cast<int>(i), i), 10);
     r.sampling.temperature = 1.0f;
     r.sampling.seed = 1000 + i;
     requests.push_back(r);
@@ -430,7 +401,7 @@ TEST(BugLog, SA10_TheOrderOfArrivalChangesNothing) {
 TEST(BugLog, SA01_SA11_SA17_SettingsStayWithTheirRequest) {
   std::vector<Request> requests;
   for (const float temperature : {0.0f, 2.0f, 1e-4f, 1e-7f, 1e-38f, 100.0f}) {
-    Request r = request(random_prompt(15, 4), 12);
+    Request r = of(random_prompt(15, 4), 12);
     r.sampling.temperature = temperature;
     r.sampling.top_p = temperature > 0 && temperature < 1 ? 1e-4f : 1.0f;
     r.sampling.seed = 5;
@@ -438,7 +409,7 @@ TEST(BugLog, SA01_SA11_SA17_SettingsStayWithTheirRequest) {
   }
   for (const auto& [repetition, presence, frequency] :
        {std::tuple{1.5f, 0.0f, 0.0f}, {1.0f, 1.0f, 0.0f}, {1.0f, 0.0f, -1.0f}, {0.5f, -2.0f, 2.0f}}) {
-    Request r = request(random_prompt(300, 6), 12);  // in chunks
+    Request r = of(random_prompt(300, 6), 12);  // in chunks
     r.sampling.repetition_penalty = repetition;
     r.sampling.presence_penalty = presence;
     r.sampling.frequency_penalty = frequency;
@@ -452,13 +423,13 @@ TEST(BugLog, SA01_SA11_SA17_SettingsStayWithTheirRequest) {
 TEST(BugLog, SA04_SA08_WhatWouldReachOutsideIsRefused) {
   const auto engine = Engine::load(tiny());
   for (const TokenId id : {-1, 512, std::numeric_limits<TokenId>::max()})
-    EXPECT_THROW(engine->submit(request({1, id}, 2)), Error) << id;
+    EXPECT_THROW(engine->submit(of(Ids{1, id}, 2)), Error) << id;
   for (const float penalty : {0.0f, -1.0f}) {
-    Request r = request({1, 2}, 2);
+    Request r = of(Ids{1, 2}, 2);
     r.sampling.repetition_penalty = penalty;
     EXPECT_THROW(engine->submit(r), Error) << penalty;
   }
-  EXPECT_EQ(take(engine->submit(request({1, 2}, 2))).ids.size(), 2u) << "alive";
+  EXPECT_EQ(ask(*engine, of(Ids{1, 2}, 2)).ids.size(), 2u) << "alive";
 }
 
 }  // namespace
