@@ -190,8 +190,9 @@ BenchRow prefill_row(const Settings& settings, Lane& lane, int n, const FirstTok
   add_quantiles(row, "graph_us", graph.device);
   const Ceilings ceilings{settings.bench.bandwidth_tb_s, settings.bench.rate_tflop_s};
   if (ceilings.known()) {
-    row["floor_us"] = floor_us(lane.files().config(), n, ceilings);
-    row["percent_of_floor"] = 100 * floor_us(lane.files().config(), n, ceilings) / stats_of(graph.device).median;
+    const double floor = floor_us(lane.files().config(), n, ceilings);
+    row["floor_us"] = floor;
+    row["percent_of_floor"] = 100 * floor / stats_of(graph.device).median;
   }
   add_quantiles(row, "host_us", graph.launch);
   add_quantiles(row, "eager_host_us", eager.launch);

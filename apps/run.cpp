@@ -55,7 +55,7 @@ const std::array<Command, 5>& commands() {
        "  prefill   per prompt length: bucket, eager and graph time on the device, host time, floor, time to first "
        "token\n"
        "  decode    per batch size: eager and graph time of a step, tokens per second\n"
-       "  serve     many requests at once through the library, without HTTP\n"
+       "  serve     many requests at once over HTTP, from clients of its own\n"
        "  startup   from nothing to the first token\n"},
       {"inspect",
        {kModelGroup, kLimitsGroup, kGraphGroup, kSettingsGroup},

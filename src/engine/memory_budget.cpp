@@ -26,10 +26,7 @@ int largest_step(const ResolvedConfig& r) {
 }
 
 std::int64_t weight_values(const ModelConfig& m) {
-  const std::int64_t e = m.model_dim, q = std::int64_t{m.n_heads} * m.head_dim,
-                     kv = std::int64_t{m.n_kv_heads} * m.head_dim;
-  const std::int64_t layer = e * (q + 2 * kv) + q * e + 3 * e * m.ffn_dim;
-  return m.n_layers * layer + (m.tied_head ? 1 : 2) * std::int64_t{m.vocab_size} * e;
+  return m.n_layers * m.layer_values() + (m.tied_head ? 1 : 2) * std::int64_t{m.vocab_size} * m.model_dim;
 }
 
 /// The device's part of one graph family's fixed buffers.

@@ -1,5 +1,6 @@
 // What a model is, in Monograph's names, read from config.json or GGUF metadata and checked.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,12 @@ struct ModelConfig {
   int position_factor = 0;  ///< P: ints per token of explicit position ids; 0 = derived.
   std::vector<int> eos_token_ids;
   std::optional<int> bos_token_id, pad_token_id;
+
+  /// Values in the matrices of one layer: q, k, v, their output, gate, up and down.
+  std::int64_t layer_values() const {
+    const std::int64_t e = model_dim, q = std::int64_t{n_heads} * head_dim, kv = std::int64_t{n_kv_heads} * head_dim;
+    return e * (q + 2 * kv) + q * e + 3 * e * ffn_dim;
+  }
 };
 
 }  // namespace monograph
