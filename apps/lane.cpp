@@ -18,6 +18,7 @@ BackendOptions backend_options(const EngineConfig& c) {
   options.threads = c.threads;
   options.pin_threads = c.pin_threads;
   options.cpu_target = c.cpu_target;
+  options.gpu_target = c.gpu_target;
   options.allow_untested_gpu = c.allow_untested_gpu;
   return options;
 }

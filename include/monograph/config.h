@@ -20,6 +20,7 @@ struct EngineConfig {
   int threads = 0;  ///< --threads; 0: what affinity and the cgroup quota allow.
   bool pin_threads = false;
   std::string cpu_target;  ///< --cpu-target: force a SIMD target ("avx2", "avx3", ...); empty: best.
+  std::string gpu_target;  ///< --gpu-target: force the GPU kernels of "sm_80"; empty: the GPU's own.
 
   std::optional<int> max_seq_len;  ///< Prompt and output of one sequence; default: the model's, capped at 8192.
   int max_seqs = 256;              ///< Sequences running at once.

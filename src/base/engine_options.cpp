@@ -53,6 +53,7 @@ void add_model_group(Options& options, EngineConfig& c) {
       true);
   add("pin-threads", "", "pin each CPU thread to a core (default off)", store(c.pin_threads, parse_bool));
   add("cpu-target", "NAME", "force a SIMD target, or reference (default: the best)", store(c.cpu_target, as_is));
+  add("gpu-target", "NAME", "force the GPU kernels of sm_80 (default: the GPU's own)", store(c.gpu_target, as_is));
   add("chat-template", "FILE", "Jinja file used instead of the model's template",
       store(c.chat_template, [](const std::string& path, const std::string& knob) {
         std::string text = read_text_file(path, knob, kMaxTemplateBytes);

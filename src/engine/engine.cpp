@@ -137,6 +137,7 @@ void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& c
       .threads = config.threads,
       .pin_threads = config.pin_threads,
       .cpu_target = config.cpu_target,
+      .gpu_target = config.gpu_target,
       .allow_untested_gpu = config.allow_untested_gpu};
   backend_ = make_backend(options, log_);
   model_config_ = files->config();

@@ -17,6 +17,7 @@ struct BackendOptions {
   int threads = 0;  ///< CPU: 0 = what affinity and the cgroup quota allow
   bool pin_threads = false;
   std::string cpu_target;  ///< CPU: "" = best; "reference" = plain loops; else a SIMD target's name
+  std::string gpu_target;  ///< GPU: "" = its own kernels; "sm_80" = those of compute capability 8.0
   bool allow_untested_gpu = false;
 };
 

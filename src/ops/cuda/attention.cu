@@ -4,6 +4,7 @@
 #include "ops/cuda/attention_few.cuh"
 #include "ops/cuda/attention_wide.cuh"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/sm80/attention.h"
 
 namespace monograph {
 namespace {
@@ -23,7 +24,12 @@ cuda::AttentionWork CudaOps::attention_work(int capacity) const {
   work.n_done = header + 48;
   work.items = reinterpret_cast<cuda::AttentionItem*>(header + 64);
   work.heads_per_kv = shape_.n_heads / shape_.n_kv_heads;
-  work.tile_rows = is_wide(capacity, shape_.head_dim, work.heads_per_kv) ? cuda::wide_tile_rows(work.heads_per_kv) : 16;
+  if (!stream_.hopper)
+    work.tile_rows = cuda::sm80::attention_tile_rows(capacity);
+  else if (is_wide(capacity, shape_.head_dim, work.heads_per_kv))
+    work.tile_rows = cuda::wide_tile_rows(work.heads_per_kv);
+  else
+    work.tile_rows = 16;
   return work;
 }
 
@@ -47,17 +53,19 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
   // Every slot with tokens, the sentinel too, may leave one tile partly filled.
   const int tile_rows = arg.work.tile_rows, n_slots = std::min(in.shape.n_slots(), in.capacity);
   const int max_items = (rows + n_slots * (tile_rows - 1)) / tile_rows;
+  if (!stream_.hopper) return cuda::sm80::attend(stream_, arg, head_dim, max_items);
+  const cudaStream_t stream = stream_.stream;
   const auto by_rows = [&]<int D>() {
     if (is_wide(in.capacity, D, arg.work.heads_per_kv))
-      cuda::launch_wide_attention<D>(stream_, arg, kv.n_blocks, max_items, device_.n_multiprocessors());
+      cuda::launch_wide_attention<D>(stream, arg, kv.n_blocks, max_items, device_.n_multiprocessors());
     else
-      cuda::launch_few_attention<D>(stream_, arg, max_items);
+      cuda::launch_few_attention<D>(stream, arg, max_items);
   };
   switch (head_dim) {
     case 16:
-      return cuda::launch_few_attention<16>(stream_, arg, max_items);
+      return cuda::launch_few_attention<16>(stream, arg, max_items);
     case 32:
-      return cuda::launch_few_attention<32>(stream_, arg, max_items);
+      return cuda::launch_few_attention<32>(stream, arg, max_items);
     case 64:
       return by_rows.operator()<64>();
     case 96:
@@ -65,7 +73,7 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
     case 128:
       return by_rows.operator()<128>();
     case 256:
-      return cuda::launch_few_attention<256>(stream_, arg, max_items);
+      return cuda::launch_few_attention<256>(stream, arg, max_items);
     default:
       throw Error(ErrorCode::kUnsupported,
                   "head_dim " + std::to_string(head_dim) + ": the GPU kernels know 16, 32, 64, 96, 128 and 256");

@@ -5,6 +5,7 @@
 // rows.
 #pragma once
 #include "ops/cuda/attention.cuh"
+#include "ops/cuda/cluster.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace monograph::cuda {
@@ -310,7 +311,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
 }
 
 template <int D>
-__global__ void __cluster_dims__(kCluster, 1, 1) __launch_bounds__(256, D <= 128 ? 2 : 1)
+__global__ void MONOGRAPH_CLUSTERS_OF(kCluster) __launch_bounds__(256, D <= 128 ? 2 : 1)
     few_attention_kernel(AttentionArguments arg) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char shared[];

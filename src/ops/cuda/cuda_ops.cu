@@ -8,8 +8,23 @@
 
 namespace monograph {
 
-CudaOps::CudaOps(CudaDevice& device)
-    : device_(device), stream_(device.stream()), choice_(device.allocate(sizeof(cuda::FetchChoice))) {}
+namespace cuda {
+namespace {
+
+__global__ void marker_kernel() {}
+
+}  // namespace
+
+bool has_hopper_kernels() {
+  cudaFuncAttributes loaded{};
+  CUDA_CHECK(cudaFuncGetAttributes(&loaded, marker_kernel));
+  return loaded.ptxVersion >= 90;
+}
+
+}  // namespace cuda
+
+CudaOps::CudaOps(CudaDevice& device, bool hopper)
+    : device_(device), stream_(device.stream(), hopper), choice_(device.allocate(sizeof(cuda::FetchChoice))) {}
 
 void CudaOps::reserve(const WorkspaceShape& shape) {
   shape_ = shape;

@@ -2,6 +2,7 @@
 #pragma once
 #include "device/cuda/cuda_device.h"
 #include "ops/cuda/inputs.cuh"
+#include "ops/cuda/launch_stream.h"
 #include "ops/cuda/weight_packer.h"
 #include "ops/ops.h"
 
@@ -21,9 +22,16 @@ class CudaPackedMatrix : public PackedMatrix {
   int rows_, cols_;
 };
 
+namespace cuda {
+/// Whether the kernels that the driver loaded are those of compute capability 9.0. Another GPU has the PTX of 8.0, in
+/// which Hopper's kernels are empty; so has this one under CUDA_FORCE_PTX_JIT=1.
+bool has_hopper_kernels();
+}  // namespace cuda
+
+/// `hopper`: on that path, which needs has_hopper_kernels(); else on that of sm80/.
 class CudaOps : public Ops {
  public:
-  explicit CudaOps(CudaDevice& device);
+  CudaOps(CudaDevice& device, bool hopper);
 
   DType activation_dtype() const override { return DType::kBF16; }
   void reserve(const WorkspaceShape& shape) override;
@@ -52,7 +60,7 @@ class CudaOps : public Ops {
   };
 
   CudaDevice& device_;
-  cudaStream_t stream_;
+  cuda::LaunchStream stream_;
   std::unique_ptr<cuda::WeightPacker> packer_;  // while weights are loaded
   Buffer choice_;                               // FetchChoice
   Buffer normed_;                               // bf16 [max tokens, E]

@@ -2,6 +2,7 @@
 #pragma once
 #include "ops/cuda/gemm_narrow.cuh"
 #include "ops/cuda/gemm_wide.cuh"
+#include "ops/cuda/sm80/gemm.h"
 
 namespace monograph::cuda {
 
@@ -86,9 +87,10 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHead
 }
 
 template <typename Epilogue>
-void gemm(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  if (in.max_rows <= kNarrowRows) return gemm_narrow<false>(stream, in, RowNorm{}, epilogue);
-  gemm_wide(stream, in, epilogue);
+void gemm(LaunchStream stream, const GemmInputs& in, const Epilogue& epilogue) {
+  if (!stream.hopper) return sm80::gemm(stream, in, epilogue);
+  if (in.max_rows <= kNarrowRows) return gemm_narrow<false>(stream.stream, in, RowNorm{}, epilogue);
+  gemm_wide(stream.stream, in, epilogue);
 }
 
 }  // namespace monograph::cuda

@@ -1,10 +1,12 @@
-// Launching kernels with a programmatic edge to their predecessor, and the two device-side statements that belong to
-// it.
+// Launching kernels, on Hopper with a programmatic edge to their predecessor, and the two device-side statements that
+// belong to it.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include "base/check.h"
 #include "device/cuda/handles.h"
+#include "ops/cuda/launch_stream.h"
 
 namespace monograph::cuda {
 
@@ -36,8 +38,9 @@ inline cudaLaunchAttribute clusters_of(int n_ctas) {
 
 /// A kernel whose CTAs form clusters of `cluster` neighbours in x, which divides the grid.
 template <typename... Parameters, typename... Arguments>
-void launch_clusters(cudaStream_t stream, int cluster, dim3 grid, dim3 block, std::size_t shared_bytes,
+void launch_clusters(LaunchStream to, int cluster, dim3 grid, dim3 block, std::size_t shared_bytes,
                      void (*kernel)(Parameters...), Arguments... arguments) {
+  CHECK(to.hopper || cluster == 1);
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -46,16 +49,16 @@ void launch_clusters(cudaStream_t stream, int cluster, dim3 grid, dim3 block, st
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
+  config.stream = to.stream;
   config.attrs = attributes;
-  config.numAttrs = cluster > 1 ? 2 : 1;
+  config.numAttrs = !to.hopper ? 0 : cluster > 1 ? 2 : 1;
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 template <typename... Parameters, typename... Arguments>
-void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
+void launch(LaunchStream to, dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Parameters...),
             Arguments... arguments) {
-  launch_clusters(stream, 1, grid, block, shared_bytes, kernel, arguments...);
+  launch_clusters(to, 1, grid, block, shared_bytes, kernel, arguments...);
 }
 
 /// Clusters of this kernel that the GPU runs at once.

@@ -16,11 +16,16 @@ bool supports(const AttentionShape& shape) {
 }  // namespace
 
 Backend make_cuda_backend(const BackendOptions& options, const Log& log) {
+  if (!options.gpu_target.empty() && options.gpu_target != "sm_80")
+    throw Error(ErrorCode::kInvalidArgument,
+                "--gpu-target " + options.gpu_target + ": expected sm_80, or nothing for the GPU's own kernels",
+                "gpu-target");
   auto device = std::make_unique<CudaDevice>(options.allow_untested_gpu);
-  log.info(device->description() + ", activations BF16");
+  const bool hopper = options.gpu_target.empty() && cuda::has_hopper_kernels();
+  log.info(device->description() + (hopper ? ", sm_90a" : ", sm_80") + " kernels, activations BF16");
   Backend backend;
   backend.name = "cuda";
-  backend.ops = std::make_unique<CudaOps>(*device);
+  backend.ops = std::make_unique<CudaOps>(*device, hopper);
   backend.device = std::move(device);
   backend.attention.push_back({.name = "cuda_paged",
                                .supports = supports,

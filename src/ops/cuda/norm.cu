@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(256) small_heads_kernel(cuda::StoreHeads e, co
 }
 
 /// The inputs of a product with rms_norm(x), the norm done by a kernel of its own.
-cuda::GemmInputs normed(cudaStream_t stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
+cuda::GemmInputs normed(cuda::LaunchStream stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
                         __nv_bfloat16* to, const std::int32_t* n_rows, int max_rows) {
   launch(stream, (max_rows + kNormRows - 1) / kNormRows, 32 * kNormRows, 0, norm_kernel, to,
          x.as<const __nv_bfloat16>(), norm.weight, norm.eps, x.shape[1], norm.rows, n_rows, max_rows);
@@ -106,13 +106,13 @@ cuda::GemmInputs normed(cudaStream_t stream, const Tensor<2>& x, const cuda::Row
 
 /// epilogue(rms_norm(x) @ w^T), the norm inside the product where that is faster.
 template <typename Epilogue>
-void normed_product(cudaStream_t stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
+void normed_product(cuda::LaunchStream stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
                     __nv_bfloat16* scratch, const std::int32_t* n_rows, int max_rows, const Epilogue& epilogue) {
-  if (!cuda::can_norm(max_rows, w.cols()))
+  if (!stream.hopper || !cuda::can_norm(max_rows, w.cols()))
     return cuda::gemm(stream, normed(stream, x, norm, w, scratch, n_rows, max_rows), epilogue);
   const cuda::GemmInputs in{
       x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
-  cuda::gemm_narrow<true>(stream, in, norm, epilogue);
+  cuda::gemm_narrow<true>(stream.stream, in, norm, epilogue);
 }
 
 }  // namespace
@@ -149,9 +149,9 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
 
   const cuda::RowNorm norm{w.norm.data, norm_eps, nullptr};
   const bool grouped = head_dim % cuda::kGroup == 0;
-  if (grouped && capacity > cuda::kNarrowRows) {
+  if (stream_.hopper && grouped && capacity > cuda::kNarrowRows) {
     const cuda::GemmInputs inputs = normed(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity);
-    return cuda::gemm_wide(stream_, inputs, e);
+    return cuda::gemm_wide(stream_.stream, inputs, e);
   }
   normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity,
                  cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
@@ -185,10 +185,10 @@ void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 
   const cuda::RowNorm norm{weight.data, norm_eps, in.sample_rows};
   const cuda::StoreFloat store{logits.data, logits.shape[1], logits.shape[1]};
   head_keys_ = {};
-  if (!cuda::can_norm(max_rows, matrix.cols()))
+  if (!stream_.hopper || !cuda::can_norm(max_rows, matrix.cols()))
     return normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), in.n_seqs, max_rows, store);
   head_keys_ = {logits.data, shape_.sampled_vocab};
-  cuda::gemm_narrow<true>(stream_,
+  cuda::gemm_narrow<true>(stream_.stream,
                           {x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
                            matrix.cols(), in.n_seqs, max_rows},
                           norm, cuda::StoreLogits{store, shape_.sampled_vocab, best_keys_.as<std::uint64_t>()});

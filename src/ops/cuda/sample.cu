@@ -1,7 +1,6 @@
 // Sampling on the device by the rule of ops/sampling.h, one cluster of CTAs per row. Every sum is an integer, so the
 // order in which threads add does not show. The last node of a step: it writes to mapped host memory.
-#include <cooperative_groups.h>
-
+#include "ops/cuda/cluster.cuh"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/head_keys.cuh"
 #include "ops/cuda/launch.cuh"
@@ -42,8 +41,8 @@ class Team {
   };
   __device__ explicit Team(Shared& shared) : shared_(shared) {}
 
-  __device__ int rank() const { return static_cast<int>(cluster_.block_rank()); }
-  __device__ int size() const { return static_cast<int>(cluster_.num_blocks()); }
+  __device__ int rank() const { return cluster_.rank(); }
+  __device__ int size() const { return cluster_.size(); }
   __device__ int thread() const { return rank() * kThreads + static_cast<int>(threadIdx.x); }
   __device__ int n_threads() const { return size() * kThreads; }
   __device__ void barrier() const {
@@ -52,7 +51,7 @@ class Team {
   }
   __device__ bool met() const { return met_; }
   __device__ Shared& shared() const { return shared_; }
-  __device__ Shared& shared_of(int rank) const { return *cluster_.map_shared_rank(&shared_, rank); }
+  __device__ Shared& shared_of(int rank) const { return cluster_.shared_of(shared_, rank); }
 
   /// The largest of all threads' values, known to all.
   __device__ u64 max_of(u64 x) {
@@ -101,7 +100,7 @@ class Team {
     barrier();
   }
 
-  cooperative_groups::cluster_group cluster_ = cooperative_groups::this_cluster();
+  cuda::Cluster cluster_;
   Shared& shared_;
   int turn_ = 0;
   mutable bool met_ = false;
@@ -358,9 +357,9 @@ void CudaOps::sample(SampledRow* out, View<const float, 2> logits, int n_vocab, 
   arg.in = in;
   const HeadKeys keys = std::exchange(head_keys_, HeadKeys{});
   if (keys.logits == logits.data && keys.n_vocab == n_vocab) arg.best_keys = best_keys_.as<const std::uint64_t>();
-  // As many CTAs a row as the chip holds at once.
+  // As many CTAs a row as the chip holds at once, where CTAs can meet.
   const int n_rows = std::min(in.shape.max_rows, in.capacity);
-  const int team = n_rows <= 32 ? 8 : n_rows <= 64 ? 4 : n_rows <= 128 ? 2 : 1;
+  const int team = !stream_.hopper ? 1 : n_rows <= 32 ? 8 : n_rows <= 64 ? 4 : n_rows <= 128 ? 2 : 1;
   static const bool ready = (cuda::allow_shared(sample_kernel, sizeof(Team::Shared)), true);
   static_cast<void>(ready);
   cuda::launch_clusters(stream_, team, n_rows * team, kThreads, sizeof(Team::Shared), sample_kernel, arg);
