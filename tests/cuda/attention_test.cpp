@@ -9,6 +9,7 @@
 
 #include "monograph/error.h"
 #include "tests/ops/support/step.h"
+#include "tests/support/devices.h"
 
 namespace monograph::test {
 namespace {
@@ -24,15 +25,12 @@ struct Sequence {
   std::vector<std::int32_t> blocks;
 };
 
-class CudaAttention : public ::testing::TestWithParam<Heads> {
+class CudaAttention : public ::testing::TestWithParam<std::tuple<Heads, const char*>> {
  protected:
   static constexpr int kMaxTokens = 6400, kMaxRows = 20, kMaxSeqLen = 4608, kBlocks = 320;
 
   void SetUp() override {
-    BackendOptions options;
-    options.device = "cuda";
-    options.activation_dtype = DType::kBF16;
-    backend_ = make_backend(options, Log());
+    backend_ = make_backend(testing::named_backend(std::get<1>(GetParam())), Log());
     WorkspaceShape shape;
     shape.max_tokens = kMaxTokens;
     shape.max_rows = kMaxRows;
@@ -59,7 +57,7 @@ class CudaAttention : public ::testing::TestWithParam<Heads> {
     scale_ = 1.0f / std::sqrt(static_cast<float>(heads().dim));
   }
 
-  const Heads& heads() const { return GetParam(); }
+  const Heads& heads() const { return std::get<0>(GetParam()); }
   std::size_t row_size() const { return std::size_t(heads().n_heads) * heads().dim; }
   std::size_t kv_size() const { return std::size_t(heads().n_kv_heads) * heads().dim; }
 
@@ -254,11 +252,14 @@ TEST_P(CudaAttention, NothingPastASequencesEndIsSeen) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, CudaAttention,
-                         ::testing::Values(Heads{16, 8, 128}, Heads{32, 8, 128}, Heads{14, 2, 64}, Heads{9, 3, 64},
-                                           Heads{4, 4, 96}, Heads{4, 2, 16}, Heads{8, 2, 32}, Heads{4, 1, 256}),
+                         ::testing::Combine(::testing::Values(Heads{16, 8, 128}, Heads{32, 8, 128}, Heads{14, 2, 64},
+                                                              Heads{9, 3, 64}, Heads{4, 4, 96}, Heads{4, 2, 16},
+                                                              Heads{8, 2, 32}, Heads{4, 1, 256}),
+                                            ::testing::Values("cuda", "cuda_sm80")),
                          [](const auto& info) {
-                           return std::to_string(info.param.n_heads) + "x" + std::to_string(info.param.n_kv_heads) +
-                                  "x" + std::to_string(info.param.dim);
+                           const Heads& heads = std::get<0>(info.param);
+                           return std::to_string(heads.n_heads) + "x" + std::to_string(heads.n_kv_heads) + "x" +
+                                  std::to_string(heads.dim) + "_" + std::get<1>(info.param);
                          });
 
 }  // namespace

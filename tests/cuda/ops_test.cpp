@@ -9,42 +9,29 @@
 
 #include <cmath>
 
-#include "tests/cuda/support/twins.h"
+#include "tests/cuda/support/layer.h"
 
 namespace monograph {
 namespace {
 
 using test::Held;
+using test::kEps;
+using test::kMaxRows;
+using test::kMaxTokens;
+using test::kVocab;
+using test::kWidth;
+using test::layer_inputs;
+using test::LayerShape;
 using test::random_bf16;
-using test::random_floats;
 using test::Row;
 using test::Step;
+using test::Twin;
 
-constexpr float kEps = 1e-6f;
-
-struct Shape {
-  const char* name;
-  int model_dim, ffn_dim, heads, kv_heads, head_dim;
-};
-
-constexpr Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64},
-                             {"qwen3", 1024, 3072, 16, 8, 128},
-                             {"llama", 2048, 512, 32, 8, 64},
-                             {"mha96", 192, 320, 2, 2, 96},
-                             {"wide_heads", 256, 192, 4, 1, 256}};
-constexpr int kVocab = 1000, kBlocks = 24, kBlock = 64, kWidth = 5, kMaxRows = 4, kMaxTokens = 320;
-
-InputShape input_shape() {
-  InputShape s;
-  s.max_tokens = kMaxTokens;
-  s.max_rows = kMaxRows;
-  s.table_width = kWidth;
-  s.block_size = kBlock;
-  s.max_seqs = kMaxRows;
-  s.max_seq_len = kBlock * kWidth;
-  return s;
-}
-
+constexpr LayerShape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64},
+                                  {"qwen3", 1024, 3072, 16, 8, 128},
+                                  {"llama", 2048, 512, 32, 8, 64},
+                                  {"mha96", 192, 320, 2, 2, 96},
+                                  {"wide_heads", 256, 192, 4, 1, 256}};
 /// Steps of one row and of several, with and without prefixes: the narrow kernels, the wide ones, and their edges.
 std::vector<std::vector<Row>> steps() {
   const auto row = [](int n, int prefix, int first_block) {
@@ -63,100 +50,6 @@ std::vector<std::vector<Row>> steps() {
           {row(130, 100, 1), row(1, 300, 6), row(40, 64, 11), row(66, 0, 16)}};
 }
 
-/// One backend with one layer's weights, which are the same values on both.
-class Twin {
- public:
-  Twin(const std::string& device, const Shape& s)
-      : backend_(test::backend_of(device)), step_(backend_, input_shape()), s_(s), random_(test::seed()) {
-    WorkspaceShape workspace{kMaxTokens, kMaxRows, s.model_dim, s.ffn_dim, s.heads, s.kv_heads, s.head_dim, kVocab};
-    const int q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
-    embedding = pack({kVocab}, s.model_dim, MatrixRole::kEmbedding);
-    qkv = pack({q, kv, kv}, s.model_dim, MatrixRole::kQkv);
-    out = pack({s.model_dim}, q, MatrixRole::kPlain);
-    gate_up = pack({s.ffn_dim, s.ffn_dim}, s.model_dim, MatrixRole::kGateUp);
-    norm = vector(s.model_dim, 1.0f);
-    q_norm = vector(s.head_dim, 1.0f);
-    k_norm = vector(s.head_dim, 1.0f);
-    bias = vector(q + 2 * kv, 0.0f);
-    std::vector<float> cos, sin;
-    for (int p = 0; p < kBlock * kWidth; ++p)
-      for (int i = 0; i < s.head_dim / 2; ++i) {
-        const double angle = p * std::pow(10000.0, -2.0 * i / s.head_dim);
-        cos.push_back(static_cast<float>(std::cos(angle)));
-        sin.push_back(static_cast<float>(std::sin(angle)));
-      }
-    cos_ = std::make_unique<Held>(backend_, cos);
-    sin_ = std::make_unique<Held>(backend_, sin);
-    const auto cache = random_bf16(random_, std::size_t{kBlocks} * kBlock * s.kv_heads * s.head_dim, 1.0f);
-    k = std::make_unique<Held>(backend_, cache);
-    v = std::make_unique<Held>(backend_, random_bf16(random_, cache.size(), 1.0f));
-    backend_.ops->reserve(workspace);
-  }
-
-  const StepInputs& run(std::vector<Row> rows, int n_tokens) {
-    std::mt19937_64 random(5);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      rows[r].sampling.history_row = static_cast<std::int32_t>(r);
-      for (int i = 0; i < rows[r].n_tokens; ++i)
-        rows[r].ids.push_back(static_cast<std::int32_t>(random() % (kVocab + 5)));
-    }
-    return step_.run(rows, n_tokens);
-  }
-
-  KvLayer kv() const {
-    return {.k = k->data(),
-            .v = v->data(),
-            .dtype = DType::kBF16,
-            .n_blocks = kBlocks,
-            .block_size = kBlock,
-            .n_kv_heads = s_.kv_heads,
-            .head_dim = s_.head_dim};
-  }
-  QkvWeights qkv_weights(bool norms, bool with_bias) const {
-    QkvWeights w;
-    w.norm = view(norm, s_.model_dim);
-    w.qkv = qkv.get();
-    if (with_bias) w.bias = view(bias, qkv->rows());
-    if (norms) w.q_norm = view(q_norm, s_.head_dim), w.k_norm = view(k_norm, s_.head_dim);
-    return w;
-  }
-  RopeTable rope() const {
-    const int half = s_.head_dim / 2, n = kBlock * kWidth;
-    return {cos_->view<const float, 2>({n, half}), sin_->view<const float, 2>({n, half}), s_.head_dim, {}};
-  }
-  static View<const float, 1> view(const std::unique_ptr<Held>& held, int n) { return held->view<const float, 1>({n}); }
-
-  Backend& backend() { return backend_; }
-  Ops& ops() { return *backend_.ops; }
-
-  std::unique_ptr<PackedMatrix> embedding, qkv, out, gate_up;
-  std::unique_ptr<Held> norm, q_norm, k_norm, bias, k, v;
-
- private:
-  std::unique_ptr<PackedMatrix> pack(const std::vector<int>& rows, int cols, MatrixRole role) {
-    std::vector<std::vector<bf16>> values;
-    std::vector<MatrixPart> parts;
-    for (int n : rows)
-      values.push_back(random_bf16(random_, static_cast<std::size_t>(n) * cols, 1.0f / std::sqrt(float(cols))));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      parts.push_back({DType::kBF16, rows[i], cols, std::as_bytes(std::span(values[i])), {}});
-    auto packed = backend_.ops->pack(parts, role);
-    backend_.device->synchronize();
-    return packed;
-  }
-  std::unique_ptr<Held> vector(int n, float mean) {
-    auto values = random_floats(random_, static_cast<std::size_t>(n), 0.2f);
-    for (float& x : values) x += mean;
-    return std::make_unique<Held>(backend_, values);
-  }
-
-  Backend backend_;
-  Step step_;
-  Shape s_;
-  std::mt19937_64 random_;
-  std::unique_ptr<Held> cos_, sin_;
-};
-
 /// The bound of the head of this file, for K products of about `size` each whose sum is about `value`.
 double product_bound(int k, double size, double value, bool normalised) {
   const double sums = 2.0 * k * std::ldexp(1.0, -24) * k * size;
@@ -173,9 +66,9 @@ void expect_near(const std::vector<bf16>& got, const std::vector<bf16>& wanted, 
   }
 }
 
-class GpuOps : public ::testing::TestWithParam<Shape> {
+class GpuOps : public ::testing::TestWithParam<LayerShape> {
  protected:
-  const Shape s_ = GetParam();
+  const LayerShape s_ = GetParam();
   Twin cpu_{"cpu", s_}, gpu_{"cuda", s_};
 
   /// Runs `op` on both backends over random rows and compares its output, [n_tokens, width].
@@ -298,7 +191,7 @@ TEST_P(GpuOps, HeadLogits) {
 TEST(GpuPack, EveryTypeIsRoundedOnce) {
   Backend backend = test::backend_of("cuda");
   backend.ops->reserve({kMaxTokens, kMaxRows, 512, 512, 1, 1, 64, kVocab});
-  Step step(backend, input_shape());
+  Step step(backend, layer_inputs());
   std::mt19937_64 random(test::seed());
   constexpr int kRows = 300, kCols = 512;
   for (DType dtype : test::kWeightTypes) {

@@ -135,8 +135,8 @@ void expect_same(const SampledRow& got, const SampledRow& wanted, const std::str
   }
 }
 
-void compare(int width, int n_vocab, int n_rounds) {
-  Sampler cpu("cpu", width), gpu("cuda", width);
+void compare(const std::string& device, int width, int n_vocab, int n_rounds) {
+  Sampler cpu("cpu", width), gpu(device, width);
   Settings settings(width, n_vocab);
   int n_settings = 0;
   for (int round = 0; round < n_rounds; ++round) {
@@ -154,8 +154,13 @@ void compare(int width, int n_vocab, int n_rounds) {
   std::printf("%d settings over %d ids\n", n_settings, n_vocab);
 }
 
-TEST(Sampling, SmallVocabulary) { compare(320, 300, 40); }
-TEST(Sampling, VocabularyOfQwen3) { compare(151936, 151669, 40); }
+class Sampling : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Sampling, SmallVocabulary) { compare(GetParam(), 320, 300, 40); }
+TEST_P(Sampling, VocabularyOfQwen3) { compare(GetParam(), 151936, 151669, 40); }
+
+INSTANTIATE_TEST_SUITE_P(EachPath, Sampling, ::testing::Values("cuda", "cuda_sm80"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace monograph

@@ -13,28 +13,15 @@
 #include "graph/runner.h"
 #include "monograph/error.h"
 #include "tests/support/checked_device.h"
+#include "tests/support/devices.h"
 #include "tests/support/tiny_model.h"
 
 namespace monograph::testing {
 
-/// "cpu", and "cuda" where the build has it and a GPU is there: a test has one body and runs on each.
-inline std::vector<std::string> devices() {
-  std::vector<std::string> names{"cpu"};
-  try {
-    BackendOptions options;
-    options.device = "cuda";
-    options.activation_dtype = DType::kBF16;
-    make_backend(options, Log{});
-    names.push_back("cuda");
-  } catch (const Error&) {
-  }
-  return names;
-}
-
 struct LaneOptions {
   ModelConfig model = tiny_config();
   std::shared_ptr<const ModelFiles> files;  // instead of a tiny model of `model`
-  std::string device = "cpu";
+  std::string device = "cpu";               // a name of devices.h
   DType activation_dtype = DType::kF32;
   int threads = 1;
   std::string cpu_target;
@@ -96,10 +83,9 @@ class Lane {
   explicit Lane(LaneOptions options = {}) : options_(std::move(options)) {
     if (!options_.files) options_.files = std::make_shared<TinyFiles>(options_.model);
     options_.model = options_.files->config();
-    BackendOptions backend;
-    if (options_.device == "cuda") options_.activation_dtype = DType::kBF16;
-    backend.device = options_.device;
-    backend.activation_dtype = options_.activation_dtype;
+    BackendOptions backend = named_backend(options_.device);
+    if (backend.device == "cpu") backend.activation_dtype = options_.activation_dtype;
+    options_.activation_dtype = backend.activation_dtype;
     backend.threads = options_.threads;
     backend.cpu_target = options_.cpu_target;
     backend_ = make_backend(backend, Log{});

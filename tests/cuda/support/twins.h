@@ -6,6 +6,7 @@
 
 #include "base/bf16.h"
 #include "tests/ops/support/step.h"
+#include "tests/support/devices.h"
 
 namespace monograph::test {
 
@@ -48,8 +49,7 @@ class Held {
 };
 
 inline Backend backend_of(const std::string& device) {
-  BackendOptions options;
-  options.device = device;
+  BackendOptions options = testing::named_backend(device);
   options.activation_dtype = DType::kBF16;
   return make_backend(options, Log());
 }
