@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
 """Smoke: concurrent requests that shared one replay, by the step log's word, in several buckets, with prefix hits and beside
 decode rows, all `replayed`; and the proof that the gate fails when it should. The KV pool is sized by the program itself.
-MONOGRAPH_BINARY names the program, MONOGRAPH_SMOKE_FLAGS adds flags (for example --device cuda).
-(SPEC S-117..S-119, S-124)"""
+MONOGRAPH_BINARY names the program. On a GPU: MONOGRAPH_SMOKE_FLAGS="--device cuda" MONOGRAPH_SMOKE_LAYERS=512. Standard library
+only. (SPEC S-117..S-119, S-124)"""
 import concurrent.futures
 import copy
 import json
 import os
+import pathlib
 import random
+import tempfile
 import threading
 import time
 
+import deep
 import gate
 import serve
 
-VOCAB = 288
 SEED = 20261202
 LADDER = "16,32,64,128,192"
-# Plain loops by default: steps of a tiny model must last long enough for requests to meet.
-EXTRA = os.environ.get("MONOGRAPH_SMOKE_FLAGS", "--cpu-target reference --threads 1").split()
+EXTRA = os.environ.get("MONOGRAPH_SMOKE_FLAGS", "--threads 1").split()
+LAYERS = int(os.environ.get("MONOGRAPH_SMOKE_LAYERS", 48))  # steps must last some milliseconds, for requests to meet
 FLAGS = ["--max-seq-len", 512, "--prefill-cuda-graph-capture-config", LADDER, *EXTRA]
 PLUG_TOKENS = 180  # a step of its own, during which the others arrive
 REQUIRED = {"prefill_cuda_graph_status": "replayed"}
@@ -29,7 +31,7 @@ ATTEMPTS = 60
 
 
 def tokens(rng, n):
-    return [rng.randrange(8, VOCAB) for _ in range(n)]
+    return [rng.randrange(8, deep.VOCAB) for _ in range(n)]
 
 
 def burst(server, bodies):
@@ -86,7 +88,7 @@ def test_bursts_share_one_replay():
     rng = random.Random(SEED)
     prefix = tokens(rng, PREFIX_TOKENS)
     done = []
-    with serve.Server(flags=FLAGS) as server:
+    with serve.Server(MODEL, flags=FLAGS) as server:
         server.complete(prompt=prefix + [9], max_tokens=1)  # its blocks are what the bursts find
         trace, stop = Trace(server), threading.Event()
 
@@ -125,11 +127,11 @@ def test_gate_fails_on_a_fallback():
     """The same answers from servers that cannot replay: graphs off, and a prompt above the ladder without chunking."""
     rng = random.Random(SEED)
     body = request(rng, "fallback", [], 40, 0)
-    with serve.Server(flags=FLAGS + ["--enable-prefill-cuda-graph", "false"]) as server:
+    with serve.Server(MODEL, flags=FLAGS + ["--enable-prefill-cuda-graph", "false"]) as server:
         answer, headers = server.complete(**body)
         refused(lambda: gate.require_aux(answer, headers, REQUIRED), "prefill_cuda_graph_status", "not_requested")
         refused(lambda: gate.shared_replay(server.steps(), ["fallback"], 64, 1, False), "no step replayed bucket 64")
-    with serve.Server(flags=FLAGS + ["--enable-chunked-prefill", "false"]) as server:
+    with serve.Server(MODEL, flags=FLAGS + ["--enable-chunked-prefill", "false"]) as server:
         answer, headers = server.complete(**request(rng, "long", [], 200, 0))
         refused(lambda: gate.require_aux(answer, headers, REQUIRED), "input_tokens_exceed_capture_limit")
         replayed, headers = server.complete(**body)
@@ -141,7 +143,7 @@ def test_gate_fails_on_a_fallback():
 
 
 def test_comparer_sees_every_field():
-    with serve.Server(flags=FLAGS) as server:
+    with serve.Server(MODEL, flags=FLAGS) as server:
         answer, headers = server.complete(**request(random.Random(SEED), "one", [], 20, 0))
     gate.compare(answer, copy.deepcopy(answer))
     gate.require_aux(answer, headers, {name: answer["monograph"][name] for name in gate.AUX_FIELDS})
@@ -159,4 +161,6 @@ def test_comparer_sees_every_field():
 
 
 if __name__ == "__main__":
-    serve.main([test_bursts_share_one_replay, test_gate_fails_on_a_fallback, test_comparer_sees_every_field])
+    with tempfile.TemporaryDirectory(prefix="monograph-smoke-") as folder:
+        MODEL = deep.write(pathlib.Path(folder), LAYERS, serve.ROOT / "tests/golden/models/llama-gqa")
+        serve.main([test_bursts_share_one_replay, test_gate_fails_on_a_fallback, test_comparer_sees_every_field])

@@ -41,8 +41,8 @@ class CudaStopwatch : public Stopwatch {
   cuda::Event start_ = cuda::make_event(cudaEventDefault), stop_ = cuda::make_event(cudaEventDefault);
 };
 
-/// The GPU's properties, or one sentence about why there is none to use.
-cudaDeviceProp usable_gpu(bool allow_untested) {
+/// The first GPU's properties; throws if there is none.
+cudaDeviceProp first_gpu() {
   int n_devices = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&n_devices); status != cudaSuccess || n_devices == 0)
     throw Error(ErrorCode::kUnsupported,
@@ -51,13 +51,6 @@ cudaDeviceProp usable_gpu(bool allow_untested) {
                     "; use --device cpu");
   cudaDeviceProp properties{};
   CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-  const std::string name = std::string(properties.name) + " (compute capability " + std::to_string(properties.major) +
-                           "." + std::to_string(properties.minor) + ")";
-  if (properties.major < 8)
-    throw Error(ErrorCode::kUnsupported, name + " is below 8.0, the least that Monograph's kernels need");
-  if (!(properties.major == 9 && properties.minor == 0) && !allow_untested)
-    throw Error(ErrorCode::kUnsupported,
-                name + " is untested, only 9.0 is declared; --allow-untested-gpu starts anyway");
   return properties;
 }
 
@@ -66,7 +59,8 @@ cudaDeviceProp usable_gpu(bool allow_untested) {
 CudaDevice::CudaDevice(bool allow_untested) {
   // Kernels that are loaded on first use would be loaded inside a capture, and their memory counted as the graph's.
   static_cast<void>(setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0));
-  const cudaDeviceProp properties = usable_gpu(allow_untested);
+  const cudaDeviceProp properties = first_gpu();
+  support_ = check_gpu(properties.name, properties.major, properties.minor, allow_untested);
   capability_ = properties.major * 10 + properties.minor;
   n_multiprocessors_ = properties.multiProcessorCount;
   description_ = std::string(properties.name) + ", " + std::to_string(properties.totalGlobalMem >> 20) + " MiB";

@@ -2,17 +2,18 @@
 #pragma once
 #include "device/cuda/handles.h"
 #include "device/device.h"
+#include "device/gpu_support.h"
 
 namespace monograph {
 
 class CudaDevice : public Device {
  public:
-  /// Throws Error(kUnsupported) in one sentence if there is no usable GPU: compute capability 9.0 is declared; 8.0 and
-  /// above only with `allow_untested`.
+  /// Throws Error(kUnsupported) in one sentence if there is no GPU, or none that check_gpu lets pass.
   explicit CudaDevice(bool allow_untested);
   ~CudaDevice() override;
 
   cudaStream_t stream() const { return stream_.get(); }
+  GpuSupport support() const { return support_; }
   int compute_capability() const { return capability_; }  ///< 90 for 9.0
   int n_multiprocessors() const { return n_multiprocessors_; }
 
@@ -32,6 +33,7 @@ class CudaDevice : public Device {
  private:
   void forbid_while_capturing(const char* what) const;
 
+  GpuSupport support_ = GpuSupport::kDeclared;
   int capability_ = 0, n_multiprocessors_ = 0;
   std::string description_;
   cuda::Stream stream_;
