@@ -51,6 +51,10 @@ stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'
 quote graph_test '^\[  (PASSED|FAILED)'
 stage 240 cuda_test "$build/tests/cuda_test"
 quote cuda_test '^\[  (PASSED|FAILED)|positions equal|settings over'
+# What another GPU would run: everything made from the PTX of compute capability 8.0 when the program starts.
+stage 240 sm80_ptx env CUDA_FORCE_PTX_JIT=1 "$build/tests/cuda_test" \
+  --gtest_filter='*GpuOps*:*GpuPack*:*Bits*:*Fidelity/*:*Poison*:*Sampling*cuda:*CudaAttention*cuda'
+quote sm80_ptx '^\[  (PASSED|FAILED)|positions equal|settings over'
 
 # Ten minutes of random traffic with every invariant checked, and requests that share a replay over HTTP, by a model of so
 # many layers that its steps last long enough for them to meet.
@@ -67,7 +71,7 @@ stage 60 gemm_times "$build/gemm_bench" time
 # One small model and one pass over prefill, decode and sampling: the tools slow kernels down by hundreds of times. A host
 # may refuse them; then their message stands in the file and the stage has failed.
 for tool in memcheck racecheck; do
-  stage 150 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/graph_test" \
+  stage 300 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/tests/graph_test" \
     --gtest_filter='*ASharedPrefix*cuda*:*ChunksPacking*cuda*'
   quote "$tool" 'SUMMARY|PASSED|FAILED|not supported|Error:'
 done

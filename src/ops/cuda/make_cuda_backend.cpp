@@ -23,6 +23,8 @@ Backend make_cuda_backend(const BackendOptions& options, const Log& log) {
   auto device = std::make_unique<CudaDevice>(options.allow_untested_gpu);
   const bool hopper = options.gpu_target.empty() && cuda::has_hopper_kernels();
   log.info(device->description() + (hopper ? ", sm_90a" : ", sm_80") + " kernels, activations BF16");
+  if (device->support() == GpuSupport::kUntested)
+    log.warning(device->description() + ": nobody has tested Monograph on this GPU");
   Backend backend;
   backend.name = "cuda";
   backend.ops = std::make_unique<CudaOps>(*device, hopper);
