@@ -59,7 +59,9 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
     commit_copies();
   };
   const auto fetch_keys = [&](int tile) { fetch_block.template operator()<D>(at_k, arg.k, tile, 0); };
-  const auto fetch_values = [&](int tile) { fetch_block.template operator()<kColumns>(at_v, arg.v, tile, first_column); };
+  const auto fetch_values = [&](int tile) {
+    fetch_block.template operator()<kColumns>(at_v, arg.v, tile, first_column);
+  };
 
   float s[32], acc[kColumns / 2], total[kColumns / 2], base[2] = {-INFINITY, -INFINITY}, sum[2] = {}, factor[2];
   SplitTotal totals[2];
@@ -76,8 +78,8 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         std::uint32_t k[4];
-        load_matrix_x4(k, at_k + step / 4 * Tile::kBox +
-                              swizzled(16 * j + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
+        load_matrix_x4(
+            k, at_k + step / 4 * Tile::kBox + swizzled(16 * j + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
         const std::uint32_t k0[2] = {k[0], k[1]}, k1[2] = {k[2], k[3]};
         mma(reinterpret_cast<float(&)[4]>(s[8 * j]), q, k0);
         mma(reinterpret_cast<float(&)[4]>(s[8 * j + 4]), q, k1);
@@ -120,8 +122,8 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
 #pragma unroll
       for (int j = 0; j < kColumns / 16; ++j) {
         std::uint32_t v[4];
-        load_matrix_x4_transposed(
-            v, at_v + j / 4 * Tile::kBox + swizzled(16 * step + lane % 16, j % 4 * 2 + lane / 16));
+        load_matrix_x4_transposed(v,
+                                  at_v + j / 4 * Tile::kBox + swizzled(16 * step + lane % 16, j % 4 * 2 + lane / 16));
         const std::uint32_t v0[2] = {v[0], v[1]}, v1[2] = {v[2], v[3]};
         mma(reinterpret_cast<float(&)[4]>(acc[8 * j]), p, v0);
         mma(reinterpret_cast<float(&)[4]>(acc[8 * j + 4]), p, v1);
@@ -138,9 +140,8 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
     for (int i = 0; i < 2; ++i) base[i] = -INFINITY, sum[i] = 0.0f;
   };
 
-  fetch_rows<D>(at_q, tile_rows, n_rows, [&](int row) {
-    return arg.q + row_offset<D>(arg, item.first_token, kv_head, row0 + row);
-  });
+  fetch_rows<D>(at_q, tile_rows, n_rows,
+                [&](int row) { return arg.q + row_offset<D>(arg, item.first_token, kv_head, row0 + row); });
   fetch_keys(0);
   for (int tile = 0; tile < n_tiles; ++tile) {
     const bool sees = tile < n_own;
