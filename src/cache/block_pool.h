@@ -30,7 +30,6 @@ class BlockPool {
 
   /// n blocks with one reference each, evicting cached ones when the free list is short; nullopt if not available now.
   std::optional<std::vector<BlockId>> allocate(int n);
-  void add_reference(BlockId block);
   /// Drops a reference; at zero the block becomes cached if it is published, else free. A sequence releases its blocks
   /// last to first, so that a prefix outlives what depends on it.
   void release(BlockId block);
@@ -53,6 +52,8 @@ class BlockPool {
   void check_invariants() const;
 
  private:
+  friend struct BlockPoolDamage;  // of the tests, which must see that the audits find it
+
   enum class State : std::uint8_t { kNull, kReserved, kFree, kCached, kUsed };
   struct Block {
     State state = State::kFree;

@@ -157,7 +157,6 @@ Eligibility check_batch(const GraphLimits& limits, const Batch& batch) {
   if (!bucket)
     return no(kInputTokensExceedCaptureLimit,
               numbers("tokens", batch.n_tokens(), "max bucket", limits.ladder.empty() ? 0 : limits.ladder.back()));
-  if (n_rows > *bucket) return no(kRequestCountExceedCaptureLimit, numbers("requests", n_rows, "bucket", *bucket));
   if (std::string what = malformed_positions(limits, batch); !what.empty())
     return no(kGraphInputShapeMismatch, std::move(what));
   for (const auto& row : batch.rows)

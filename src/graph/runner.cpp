@@ -110,9 +110,6 @@ class RunnerImpl : public Runner {
     limits_.n_blocks = n_blocks;
   }
 
-  int max_tokens() const override { return extend_ ? extend_->ladder().back() : max_tokens_; }
-  int max_rows() const override { return config_.max_rows; }
-
   std::int64_t fixed_bytes() const override {
     std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes() + eager_->staging().bytes();
     if (extend_) bytes += extend_->staging().bytes();
@@ -171,7 +168,7 @@ class RunnerImpl : public Runner {
       throw Error(ErrorCode::kInvalidArgument, "a step of " + std::to_string(batch.n_tokens()) + " tokens in " +
                                                    std::to_string(batch.rows.size()) + " rows: at most " +
                                                    std::to_string(max_tokens_) + " and " +
-                                                   std::to_string(config_.max_seqs) + " fit");
+                                                   std::to_string(eager_->staging().shape().max_rows) + " fit");
     eager_->run_eager(batch, capacity > 0 ? capacity : batch.n_tokens());
     return finish(*eager_, batch, 0, PrefillStatus::kNotRequested);
   }

@@ -85,9 +85,6 @@ class Runner {
   virtual void limit_blocks(int n_blocks) = 0;
   /// What a family's steps are staged in, for audits; null without that family.
   virtual const Staging* staging(GraphRole role) const = 0;
-  /// Largest step the runner can take: tokens and rows, graph or eager.
-  virtual int max_tokens() const = 0;
-  virtual int max_rows() const = 0;
   /// Bytes of arena, logits and staging, for the memory budget.
   virtual std::int64_t fixed_bytes() const = 0;
 };

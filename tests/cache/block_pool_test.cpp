@@ -26,6 +26,9 @@ TEST(BlockPool, AllocationIsAllOrNothing) {
   EXPECT_FALSE(pool.allocate(4));
   EXPECT_EQ(pool.n_available(), 3);
   EXPECT_TRUE(pool.allocate(0)->empty());
+  EXPECT_FALSE(pool.allocate(-1));
+  EXPECT_FALSE(pool.reserve(-1));
+  pool.check_invariants();
 }
 
 // S-49, S-50: scratch has no key, no metric, is outside capacity and survives eviction pressure.
@@ -148,11 +151,21 @@ TEST(BlockPool, ClearCacheForgetsUsedBlocksToo) {
 
 TEST(BlockPoolDeathTest, MisuseStopsTheProcess) {
   BlockPool pool(4);
-  const BlockId block = pool.allocate(1)->front();
-  pool.release(block);
-  EXPECT_DEATH(pool.release(block), "broken invariant");
-  EXPECT_DEATH(pool.add_reference(block), "broken invariant");
-  EXPECT_DEATH(pool.release(0), "broken invariant");
+  const auto scratch = *pool.reserve(1);
+  const BlockId block = pool.allocate(1)->front(), gone = pool.allocate(1)->front(), beyond = pool.n_blocks();
+  PrefixChain chain, other;
+  pool.publish(block, chain, Ids{1});
+  pool.release(gone);
+  for (BlockId wrong : {0, beyond, gone, scratch[0]}) {
+    EXPECT_DEATH(pool.release(wrong), "broken invariant") << "freed twice, or never given: " << wrong;
+    EXPECT_DEATH(pool.publish(wrong, other, Ids{2}), "broken invariant") << "others would read it: " << wrong;
+  }
+  EXPECT_DEATH(pool.publish(block, other, Ids{2}), "broken invariant") << "under two contents";
+  for (BlockId wrong : {0, beyond}) EXPECT_DEATH(pool.forget(wrong), "broken invariant") << wrong;
+  for (BlockId wrong : {0, beyond, block, gone})
+    EXPECT_DEATH(pool.release_reservation(std::vector<BlockId>{wrong}), "broken invariant") << wrong;
+  EXPECT_DEATH(BlockPool(0), "broken invariant") << "without the null block";
+  pool.check_invariants();
 }
 
 /// A sequence of the property test: what it holds, and the content that says which prefix it must find.

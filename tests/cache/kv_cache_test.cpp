@@ -49,6 +49,22 @@ TEST(KvCache, GrowsInPlace) {
   static_cast<float*>(after[1].v)[shape.bytes_per_side() / 4 * 100 - 1] = 1.0f;
 }
 
+TEST(KvCacheDeathTest, ACacheThatNoKernelReadsStopsTheProcess) {
+  CpuDevice device(1);
+  const KvCacheShape good{.n_layers = 1, .n_kv_heads = 1, .head_dim = 4, .block_size = 8};
+  KvCacheShape no_layers = good, quantised = good;
+  no_layers.n_layers = 0;
+  quantised.dtype = DType::kQ8_0;
+  EXPECT_DEATH(KvCache(device, no_layers, 2), "n_layers");
+  EXPECT_DEATH(KvCache(device, quantised, 2), "dtype");
+}
+
+TEST(KvCacheDeathTest, ItGrowsOnlyWithinItsAddresses) {
+  CpuDevice device(1);
+  KvCache cache(device, {.n_layers = 1, .n_kv_heads = 1, .head_dim = 4, .block_size = 8}, 4, 2);
+  for (int n_blocks : {-1, 0, 1, 5}) EXPECT_DEATH(cache.grow(n_blocks), "n_blocks") << n_blocks;
+}
+
 TEST(KvCache, TooLargeIsAnError) {
   CpuDevice device(1);
   const KvCacheShape shape{.n_layers = 1, .n_kv_heads = 1 << 10, .head_dim = 1 << 10, .block_size = 1 << 10};

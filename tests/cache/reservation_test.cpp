@@ -25,6 +25,20 @@ TEST(Reservation, S52_GivesBackOnceAtTheEnd) {
   pool.check_invariants();
 }
 
+TEST(Reservation, MovesKeepOneOwner) {  // S-30
+  BlockPool pool(6);
+  Reservation a = *Reservation::take(pool, 2);
+  Reservation& same = a;
+  a = std::move(same);
+  EXPECT_EQ(a.blocks().size(), 2u) << "onto itself";
+  EXPECT_EQ(pool.capacity(), 3);
+  Reservation b = *Reservation::take(pool, 3);
+  a = std::move(b);
+  EXPECT_EQ(a.blocks().size(), 3u);
+  EXPECT_EQ(pool.capacity(), 2) << "the two blocks that it held before went back";
+  pool.check_invariants();
+}
+
 TEST(Reservation, S52_TooSmallAPoolGivesNothingAndKeepsNothing) {
   BlockPool pool(4);
   EXPECT_FALSE(Reservation::take(pool, 4));

@@ -59,6 +59,9 @@ TEST(MeasuredPolicy, ComparesTheBatchAtHand) {  // S-14
   policy.set(32, {45, 50});
   EXPECT_TRUE(policy.eager_is_faster(32, 17)) << "eager at 17 tokens: about 40.6 us";
   EXPECT_FALSE(policy.eager_is_faster(32, 30));
+  EXPECT_TRUE(policy.eager_is_faster(32, 3)) << "below the smaller bucket: at most that one's 40 us";
+  policy.set(16, {10, 46});
+  EXPECT_FALSE(policy.eager_is_faster(32, 3));
 }
 
 }  // namespace

@@ -123,6 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
                l.position_factor = 3;
                b.position_ids.emplace(29, 0);
              }},
+        Case{"position_negative", PrefillStatus::kGraphInputShapeMismatch,
+             [](GraphLimits& l, Batch& b) {
+               l.position_factor = 3;
+               b.position_ids.emplace(30, 0);
+               b.position_ids->at(4) = -1;
+             }},
         Case{"position_wild", PrefillStatus::kGraphInputShapeMismatch,
              [](GraphLimits& l, Batch& b) {
                l.position_factor = 3;
@@ -220,6 +226,21 @@ TEST(Eligibility, SeveralFullGroupsAreAllowed) {
   EXPECT_TRUE(check_deployment(d).ok());
 }
 
+/// Gates 8 to 10 are the backend's declarations, nothing else: one that declares the capability is let pass.
+TEST(Eligibility, ADeclaredCapabilityOpensItsGate) {
+  for (const auto& [need, capability] : std::vector<std::pair<bool RowNeeds::*, bool BackendCapabilities::*>>{
+           {&RowNeeds::publish_kv, &BackendCapabilities::publish_kv},
+           {&RowNeeds::features, &BackendCapabilities::feature_rows},
+           {&RowNeeds::token_types, &BackendCapabilities::token_types}}) {
+    GraphLimits l = limits();
+    Batch b = mixed();
+    b.rows[0].needs.*need = true;
+    EXPECT_FALSE(check_batch(l, b).ok());
+    l.capabilities.*capability = true;
+    EXPECT_TRUE(check_batch(l, b).ok()) << check_batch(l, b).detail;
+  }
+}
+
 TEST(Eligibility, S82_MorePositionIdsThanTokensAreFineInWholeTokens) {
   GraphLimits l = limits();
   l.position_factor = 3;
@@ -296,6 +317,11 @@ TEST(Malformed, SaysWhatIsWrong) {
   b = mixed();
   b.rows[0].block_tables[0][1] = 77;
   EXPECT_EQ(malformed(limits(), b), "block id 77, ids end at 49");
+  b = mixed();
+  b.rows[1].prefix = -2;
+  EXPECT_EQ(malformed(limits(), b), "prefix -2, at least 0");
+  b = batch({row(41, 60, true)});
+  EXPECT_EQ(malformed(limits(), b), "sequence length 101, max_seq_len 100");
 }
 
 }  // namespace

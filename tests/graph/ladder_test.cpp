@@ -48,6 +48,12 @@ TEST(DecodeLadder, EndsWithMaxSeqs) {
   EXPECT_LE(default_decode_ladder(256).size(), static_cast<std::size_t>(kMaxBuckets));
 }
 
+TEST(LadderDeathTest, NothingToServeIsABugOfTheCaller) {
+  EXPECT_DEATH(default_ladder(0, 100), "last >= 1");
+  EXPECT_DEATH(default_ladder(100, 0), "last >= 1");
+  EXPECT_DEATH(default_decode_ladder(0), "max_seqs >= 1");
+}
+
 TEST(CheckLadder, SortsAndDropsDuplicates) {
   EXPECT_EQ(check_ladder(std::vector<int>{64, 1, 64, 2048}, 2048, "--knob"), (std::vector<int>{1, 64, 2048}));
 }

@@ -104,6 +104,23 @@ TEST(PaddedLayout, RefusesAndTouchesNothing) {  // S-38
   EXPECT_TRUE(refused({2147483647, 2147483647}, {0, 0}, 16, 3)) << "a sum beyond int32";
 }
 
+TEST(PaddedLayout, RefusesSizesThatHoldNothing) {  // S-38
+  Arrays a(16, 3);
+  EXPECT_FALSE(build_padded_layout(Ints{5}, Ints{0}, 16, 0, a.layout())) << "Bmax = 0";
+  EXPECT_FALSE(build_padded_layout(Ints{5}, Ints{0}, 0, 3, a.layout())) << "C = 0";
+  EXPECT_EQ(a.cu_seqlens[0], Arrays::kGuard);
+}
+
+TEST(PaddedLayoutDeathTest, PlacesAreOnlyThoseOfTheTable) {
+  Arrays a(16, 3);
+  ASSERT_TRUE(build_padded_layout(Ints{9}, Ints{0}, 16, 3, a.layout()));
+  PaddedLayout layout = a.layout();
+  layout.input_lengths = layout.input_lengths.first(4);
+  Ints kv_locs(16), table(4 * 4, 1);
+  EXPECT_DEATH(build_kv_locs(layout, std::span(table).first(15), 4, 4, kv_locs), "table.size");
+  EXPECT_DEATH(build_kv_locs(layout, table, 2, 4, kv_locs), "width") << "token 8 is in the third block";
+}
+
 TEST(PaddedLayout, EveryCapacityOneShort) {  // S-38
   for (int which = 0; which < 8; ++which) {
     Arrays a(16, 3);

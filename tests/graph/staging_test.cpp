@@ -181,5 +181,48 @@ TEST_F(StagingTest, TheAreaInUseIsNotTheOneBeingWritten) {  // S-45
   EXPECT_NE(*staging_->selector(), first);
 }
 
+/// What the gates and the planner guarantee; staging more than fits would write over its neighbours.
+class StagingDeathTest : public StagingTest {
+ protected:
+  Batch one_row() {
+    Batch batch = random_batch(20);
+    batch.rows.resize(1);
+    batch.input_ids.resize(static_cast<std::size_t>(batch.rows[0].n_tokens));
+    return batch;
+  }
+};
+
+TEST_F(StagingDeathTest, WhatDoesNotFitStopsTheProcess) {
+  Batch batch = one_row();
+  const int n = batch.n_tokens();
+  EXPECT_DEATH(staging_->stage(batch, 97), "max_tokens");
+  EXPECT_DEATH(staging_->stage(batch, n - 1), "capacity");
+  batch.rows.resize(6, batch.rows[0]);
+  EXPECT_DEATH(staging_->stage(batch, 96), "max_rows");
+  batch = one_row();
+  batch.rows[0].block_tables[0].resize(9, 1);
+  EXPECT_DEATH(staging_->stage(batch, 96), "width");
+  batch = one_row();
+  batch.group_tags = {"another"};
+  EXPECT_DEATH(staging_->stage(batch, 96), "table_of_group");
+  batch = one_row();
+  batch.position_ids->resize(static_cast<std::size_t>(3 * n - 1));
+  EXPECT_DEATH(staging_->stage(batch, 96), "position_ids");
+  batch = one_row();
+  batch.rows[0].bias.resize(kMaxLogitBias + 1);
+  EXPECT_DEATH(staging_->stage(batch, 96), "bias");
+  batch = one_row();
+  batch.rows[0].banned.resize(kMaxBannedIds + 1);
+  EXPECT_DEATH(staging_->stage(batch, 96), "banned");
+  for (int capacity : {0, 97}) EXPECT_DEATH(staging_->inputs(capacity, true), "capacity");
+}
+
+TEST_F(StagingDeathTest, BuffersThatDoNotBelongTogetherStopTheProcess) {
+  EXPECT_DEATH(Staging(*backend_.device, shape(), {}, 0, nullptr, nullptr, {CacheGroup{}, CacheGroup{.tag = "second"}}),
+               "n_groups");
+  EXPECT_DEATH(Staging(*backend_.device, shape(), {std::vector<std::int32_t>(9, 1)}, 0, nullptr, nullptr),
+               "table_width");
+}
+
 }  // namespace
 }  // namespace monograph

@@ -39,8 +39,6 @@ class FakeRunner : public Runner {
   Eligibility check(const Batch& batch) const override;
   StepResult run_eager(const Batch& batch, int capacity) override;
   void limit_blocks(int) override {}
-  int max_tokens() const override { return config_.chunk_size; }
-  int max_rows() const override { return config_.max_rows; }
   std::int64_t fixed_bytes() const override { return 0; }
 
   /// Called before each step with its number; may throw. What the step would have written is then garbage.
