@@ -7,7 +7,7 @@ output=${1:-build/coverage/coverage.md}
 build=build/coverage
 programs="graph_test cache_test engine_test lane_run"
 
-cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 --coverage" -DMONOGRAPH_TESTS=ON --log-level=WARNING
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Debug -DMONOGRAPH_COVERAGE=ON -DMONOGRAPH_TESTS=ON --log-level=WARNING
 cmake --build $build -j "$(nproc)" --target $programs
 find $build -name '*.gcda' -delete
 for program in $programs; do

@@ -244,6 +244,36 @@ TEST(StartUp, S57_AModelThatIgnoresTheModeIsCaughtBeforeCapture) {
   expect_right(lane);
 }
 
+// S-21: decode graphs are a family of their own; what they need and do not find costs prefill nothing.
+TEST(StartUp, S21_AnAttentionThatCannotRefreshRunsDecodeEager) {
+  LaneOptions options = small(false);
+  AttentionBackend fixed;
+  options.plan = [&](const Backend& backend, AttentionMode) -> const AttentionBackend& {
+    fixed = backend.attention[0];
+    fixed.refreshes_in_place = false;
+    return fixed;
+  };
+  Lane lane(options);
+  EXPECT_EQ(lane.runner().init_status(), PrefillStatus::kReplayed);
+  EXPECT_EQ(lane.runner().staging(GraphRole::kDecode), nullptr);
+  expect_right(lane);
+  const auto reason = static_cast<std::size_t>(PrefillStatus::kAttentionBackendUnsupported);
+  EXPECT_EQ(lane.runner().stats().decode_misses[reason], 1);
+}
+
+// S-55: graph and eager run one attention, whatever the other one declares.
+TEST(StartUp, S55_AnotherAttentionForGraphsIsRefused) {
+  LaneOptions options = small(false);
+  AttentionBackend other;
+  options.plan = [&](const Backend& backend, AttentionMode mode) -> const AttentionBackend& {
+    other = backend.attention[0];
+    return mode == AttentionMode::kDefault ? backend.attention[0] : other;
+  };
+  Lane lane(options);
+  EXPECT_EQ(lane.runner().init_status(), PrefillStatus::kAttentionBackendUnsupported);
+  expect_right(lane);
+}
+
 // S-43, F8, I7: a replay that fails fails its step, once; the next step finds nothing of it.
 TEST(ReplayFaults, S43_NothingStaleAfterAFailureAtAnyPoint) {
   LaneOptions options = small(false);
@@ -293,6 +323,19 @@ TEST(ReplayFaults, S98_TheRunnerWaitsBeforeItsGraphsGo) {
   Lane failing(small(false));
   failing.device().set_hook([](DevicePoint) { throw Error(ErrorCode::kDevice, "gone"); });
   failing.drop_runner();  // a destructor does not throw
+}
+
+// What an engine of ours never asks for stops the process before it can write where it must not.
+TEST(MisuseDeathTest, RowsAndBlocksThatAreNotThere) {
+  Lane lane(small(false));
+  const RunnerConfig& config = lane.options().runner;
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.max_seq_len) + 1);
+  EXPECT_DEATH(lane.runner().load_history(-1, std::span(tokens).first(1)), "history_row");
+  EXPECT_DEATH(lane.runner().load_history(config.max_seqs, std::span(tokens).first(1)), "history_row");
+  EXPECT_DEATH(lane.runner().load_history(0, tokens), "max_seq_len");
+  for (int n_blocks : {0, lane.options().n_blocks + 1})
+    EXPECT_DEATH(lane.runner().limit_blocks(n_blocks), "n_blocks") << n_blocks;
+  EXPECT_DEATH(make_runner(config, lane.model(), lane.backend(), {}, {}, Log{}), "kv.empty");
 }
 
 TEST(MisuseDeathTest, S37_ABucketThatWasNeverCapturedStopsTheProcess) {

@@ -139,6 +139,26 @@ TEST_P(Positions, AfterAPrefixHit) {
 }
 
 // S-44: PREPARE sees the real ids and leaves no trace; the forward counts once.
+// D3: bucket times of such a model are measured with positions of its scratch row, and change nothing.
+TEST_P(Positions, MeasuredBuckets) {
+  LaneOptions options = mrope(GetParam());
+  options.runner.prefill_buckets = {16, 64};
+  options.runner.measure_buckets = true;
+  Lane lane(options);
+  ASSERT_EQ(lane.runner().bucket_times().size(), 2u);
+  for (const auto& [bucket, times] : lane.runner().bucket_times()) {
+    EXPECT_GT(times.graph_us, 0) << bucket;
+    EXPECT_GT(times.eager_us, 0) << bucket;
+  }
+  TestSequence s = lane.sequence(40, 3, 1);
+  const Ids ids = grid_ids(40, 4);
+  const auto expected = oracle(s, ids, options);
+  Batch batch;
+  add(lane, batch, s, ids, 40);
+  EXPECT_EQ(lane.runner().run(batch).status, PrefillStatus::kReplayed);
+  EXPECT_TRUE(same_bits(lane.logits(0), expected));
+}
+
 TEST_P(Positions, S44_PrepareThenForward) {
   Lane lane(mrope(GetParam()));
   TestSequence s = lane.sequence(20, 1, 1);

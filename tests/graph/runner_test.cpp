@@ -368,6 +368,51 @@ TEST_P(RunnerTest, ABatchThatCannotRunIsAnError) {
   }
 }
 
+// What is larger than any buffer is told in numbers, graph or eager; nothing was touched.
+TEST_P(RunnerTest, AStepAboveEveryBufferIsAnError) {
+  LaneOptions options = on_device();
+  options.runner.enable_graphs = false;
+  options.runner.prefill_buckets = options.runner.decode_buckets = {};
+  options.runner.max_eager_tokens = 16;
+  Lane lane(options);
+  const auto error = [&](int n_rows, int n_tokens) -> std::string {
+    Batch batch;
+    for (int i = 0; i < n_rows; ++i) {
+      TestSequence s = lane.sequence(n_tokens, static_cast<unsigned>(i), 1 + i);
+      lane.add(batch, s, n_tokens);
+    }
+    try {
+      lane.runner().run(batch);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kInvalidArgument);
+      return e.what();
+    }
+    return "ran";
+  };
+  EXPECT_EQ(error(1, 17), "a step of 17 tokens in 1 rows: at most 16 and 8 fit");
+  EXPECT_EQ(error(9, 1), "a step of 9 tokens in 9 rows: at most 16 and 8 fit");
+  EXPECT_EQ(error(8, 2), "ran");
+  EXPECT_EQ(error(1, 16), "ran");
+}
+
+// A decode graph has one token a row. What is longer runs eager in the same step, is counted under its reason, and is
+// right.
+TEST_P(RunnerTest, ADecodeRowOfTwoTokensRunsEager) {
+  Lane lane(on_device());
+  TestSequence s = lane.sequence(20, 1, 1);
+  Batch prompt, rest;
+  lane.add(prompt, s, 18);
+  lane.runner().run(prompt);
+  lane.add(rest, s, 2, false);
+  const StepResult result = lane.runner().run(rest);
+  EXPECT_FALSE(result.replayed);
+  EXPECT_EQ(result.status, PrefillStatus::kNotRequested) << "it has no prefill work";
+  EXPECT_EQ(lane.runner().stats().decode_misses[static_cast<std::size_t>(PrefillStatus::kInputMetadataInvalid)], 1);
+  EXPECT_TRUE(same_bits(lane.logits(0), oracle(s, on_device())));
+  for (GraphRole role : {GraphRole::kTargetVerify, GraphRole::kEmbeddingPrefill, GraphRole::kMtpDraftPrefill})
+    EXPECT_EQ(lane.runner().staging(role), nullptr) << "a family that this milestone has not";
+}
+
 // F1: one capture serves every layout, with and without prefixes and decode rows.
 TEST_P(RunnerTest, S46_PG06_PG08_OneCaptureManyLayouts) {
   LaneOptions options = on_device();
