@@ -122,6 +122,23 @@ void BlockPool::clear_cache() {
   index_.clear();
 }
 
+void BlockPool::start_afresh() {
+  index_.clear();
+  free_.clear();
+  lru_head_ = lru_tail_ = 0;
+  n_reserved_ = n_cached_ = n_used_ = 0;
+  n_references_ = 0;
+  blocks_[0] = {.state = State::kNull};
+  for (BlockId block = n_blocks() - 1; block > 0; --block) {
+    const bool reserved = blocks_[block].state == State::kReserved;
+    blocks_[block] = {.state = reserved ? State::kReserved : State::kFree};
+    if (reserved)
+      ++n_reserved_;
+    else
+      free_.push_back(block);
+  }
+}
+
 /// Takes the block out of the index; a cached one becomes free.
 void BlockPool::unpublish(BlockId block) {
   Block& b = blocks_[block];

@@ -46,6 +46,10 @@ class BlockPool {
   /// Forgets every cached prefix (blocks in use stay, unpublished).
   void clear_cache();
 
+  /// After the books were found wrong: every block that is not reserved is free and holds nothing. Whoever held one must
+  /// have let go of it without release().
+  void start_afresh();
+
   /// O(1): free + cached + used + reserved + null = total.
   bool counts_add_up() const;
   /// CHECKs: every block is exactly one of null, reserved, free, cached, used; counts add up; index and blocks agree.

@@ -51,7 +51,7 @@ void Loop::run() {
     emit(std::move(round.ended));
     count_time(StepPhase::kPlan, start);
     for (std::span<StepPlan> rest(round.steps); !rest.empty() && !faulted_; rest = rest.subspan(1)) run_next_step(rest);
-    scheduler_.check_invariants(config_.audit);
+    check_accounts();
     finish_pass();
   }
   emit(scheduler_.end_all(faulted_ ? FinishReason::kError : FinishReason::kCancelled, kStopping));
@@ -182,6 +182,20 @@ void Loop::count_failure(const StepPlan& step, const std::string& why) {
   if (const auto count = failures_.next())
     log_.error("a step of " + std::to_string(step.n_tokens()) + " tokens in " + std::to_string(step.rows.size()) +
                " rows failed; its requests end with an error: " + why + " count=" + std::to_string(count));
+}
+
+/// A test stops here. In service the sums are looked at, and the process lives on without what they say of blocks.
+/// (R16)
+void Loop::check_accounts() {
+  if (config_.audit) return scheduler_.check_invariants();
+  if (scheduler_.accounts_hold()) return;
+  metrics_.write([](MetricValues& v) { ++v.broken_kv_accounts; });
+  const std::string line = "the accounts of KV blocks do not add up: " + std::to_string(pool_.n_used()) + " used, " +
+                           std::to_string(pool_.n_cached()) + " cached, " + std::to_string(pool_.n_available()) +
+                           " available of " + std::to_string(pool_.capacity()) +
+                           "; running requests end, every prefix is forgotten";
+  if (const auto count = broken_accounts_.next()) log_.error(line + " count=" + std::to_string(count));
+  emit(scheduler_.quarantine(line));
 }
 
 /// Gauges and copies of others' counters, so that a scrape sees the state after this pass.

@@ -23,7 +23,7 @@ struct LoopConfig {
   SchedulerConfig scheduler;
   int max_queue = 1024;
   int position_factor = 0;  ///< P of the model.
-  bool audit = false;       ///< Check every block after every round (test builds).
+  bool audit = false;       ///< Check every block after every round, and stop at the first that is wrong (tests).
   std::string step_log;
   /// A device's context does not recover from a fault (STYLE.md): called on the engine thread once every request has
   /// been ended with an error. Empty: ends the process.
@@ -57,6 +57,7 @@ class Loop {
   void count_event(MetricValues& values, const Delivery& delivery, TimePoint now);
   void count_time(StepPhase phase, TimePoint start);
   void count_failure(const StepPlan& step, const std::string& why);
+  void check_accounts();
   void finish_pass();
   void device_fault(const std::string& why);
 
@@ -68,7 +69,7 @@ class Loop {
   StepLog step_log_;
   Inbox inbox_;
   Scheduler scheduler_;
-  Tick failures_;
+  Tick failures_, broken_accounts_;
   std::int64_t n_rounds_ = 0, last_step_ = 0;
   bool faulted_ = false;
 

@@ -103,6 +103,8 @@ void render_cache(Text& text, const MetricValues& v, int block_size) {
   text.gauge("monograph_kv_blocks_used", v.blocks_used, "KV blocks that sequences hold.");
   text.gauge("monograph_kv_blocks_cached", v.blocks_cached, "Free KV blocks that still hold a prefix.");
   text.gauge("monograph_kv_blocks", v.blocks_total, "KV blocks that sequences can have.");
+  text.counter("monograph_broken_kv_accounts", static_cast<double>(v.broken_kv_accounts),
+               "Times that the accounts of KV blocks did not add up, and were started afresh.");
 }
 
 void render_graphs(Text& text, const MetricValues& v) {

@@ -35,7 +35,7 @@ struct MetricValues {
   int blocks_used = 0, blocks_cached = 0, blocks_total = 0;
   std::int64_t prompt_tokens = 0, generation_tokens = 0;
   std::int64_t finished_stop = 0, finished_length = 0, finished_abort = 0, finished_error = 0;
-  std::int64_t failed_steps = 0, sampling_outside_graph = 0;
+  std::int64_t failed_steps = 0, broken_kv_accounts = 0, sampling_outside_graph = 0;
   std::array<double, kStepPhases> phase_seconds{};
   SchedulerStats scheduler;
   RunnerStats runner;

@@ -356,20 +356,30 @@ Delivery Scheduler::end(Sequence& sequence, FinishReason reason, std::string why
 
 Freed Scheduler::take_freed() { return std::exchange(freed_, {}); }
 
-void Scheduler::check_invariants(bool full) const {
-  CHECK(pool_.counts_add_up());
+bool Scheduler::accounts_hold() const {
+  std::int64_t n_held = 0;
+  for (const auto& sequence : running_) n_held += static_cast<std::int64_t>(sequence->blocks.size());
+  return pool_.counts_add_up() && pool_.n_references() == n_held;
+}
+
+std::vector<Delivery> Scheduler::quarantine(const std::string& why) {
+  for (const auto& sequence : running_) sequence->blocks.clear();
+  pool_.start_afresh();
+  std::vector<Delivery> deliveries;
+  while (!running_.empty()) deliveries.push_back(end(*running_.back(), FinishReason::kError, why));
+  return deliveries;
+}
+
+void Scheduler::check_invariants() const {
+  CHECK(accounts_hold());
   CHECK(n_running() + static_cast<int>(history_rows_.size()) == config_.max_seqs);
-  if (!full) return;
   pool_.check_invariants();
-  std::int64_t n_references = 0;
   for (const auto& sequence : running_) {
     const int n_blocks = static_cast<int>(sequence->blocks.size());
     CHECK(sequence->running && sequence->history_row >= 0);
     CHECK(sequence->n_computed < sequence->n_tokens() && blocks_for(sequence->n_computed) <= n_blocks);
     CHECK(sequence->n_published <= full_blocks(sequence->n_computed));
-    n_references += n_blocks;
   }
-  CHECK(n_references == pool_.n_references());
   for (const auto& sequence : waiting_) CHECK(!sequence->running && sequence->blocks.empty());
   CHECK(std::ranges::is_sorted(running_, by_arrival) && std::ranges::is_sorted(waiting_, by_arrival));
 }

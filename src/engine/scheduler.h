@@ -105,8 +105,13 @@ class Scheduler {
 
   /// What ended since the last call; for the step log.
   Freed take_freed();
-  /// CHECKs the pool's sums; with `full` every block and every sequence.
-  void check_invariants(bool full) const;
+  /// Whether the sums of pool and sequences agree. No look at single blocks: for every round in service. (R16)
+  bool accounts_hold() const;
+  /// When they do not, nobody knows whose blocks are whose: ends what runs, forgets every prefix and starts the pool
+  /// afresh. What waits goes on.
+  std::vector<Delivery> quarantine(const std::string& why);
+  /// CHECKs the sums, every block and every sequence.
+  void check_invariants() const;
 
  private:
   using Line = std::deque<std::unique_ptr<Sequence>>;

@@ -2,29 +2,13 @@
 // in one place at a time; a check that cannot fail proves nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
-#include "cache/block_pool.h"
+#include "tests/support/block_pool_damage.h"
 
 namespace monograph {
-
-/// The one way into a pool's books past its interface.
-struct BlockPoolDamage {
-  using State = BlockPool::State;
-  BlockPool& pool;
-  BlockId reserved, used, published, cached[3], free;
-
-  BlockPool::Block& at(BlockId block) { return pool.blocks_[static_cast<std::size_t>(block)]; }
-  void set(BlockId block, State state) { at(block).state = state; }
-  int& n_used() { return pool.n_used_; }
-  int& n_cached() { return pool.n_cached_; }
-  int& n_reserved() { return pool.n_reserved_; }
-  std::vector<BlockId>& free_list() { return pool.free_; }
-  BlockId& lru_head() { return pool.lru_head_; }
-  BlockId& lru_tail() { return pool.lru_tail_; }
-  PrefixIndex& index() { return pool.index_; }
-};
 
 namespace {
 
@@ -112,6 +96,26 @@ TEST_F(PoolDamage, R16_TheFullAuditFindsWhatTheSumCannot) {
     EXPECT_TRUE(copy.counts_add_up()) << name;
     EXPECT_DEATH(copy.check_invariants(), check) << name;
   }
+}
+
+/// Whatever was damaged, what is reserved stays so and all else can be had again; nothing of before is found.
+TEST_F(PoolDamage, R16_StartsAfresh) {
+  damage_.at(damage_.used).references = -5;
+  damage_.free_list().pop_back();
+  damage_.lru_head() = damage_.used;
+  damage_.n_cached() = 77;
+  damage_.set(0, State::kFree);
+  pool_.start_afresh();
+  pool_.check_invariants();
+  EXPECT_EQ(pool_.capacity(), 10);
+  EXPECT_EQ(pool_.n_available(), 10);
+  PrefixChain chain;
+  EXPECT_FALSE(pool_.acquire(chain, Ids{1}));
+  const auto all = pool_.allocate(10);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(std::ranges::count(*all, damage_.reserved) + std::ranges::count(*all, 0), 0);
+  pool_.release_reservation(std::vector{damage_.reserved});
+  pool_.check_invariants();
 }
 
 /// A count that promises blocks which no list has: nobody gets block 0 instead.

@@ -10,6 +10,7 @@
 
 #include "monograph/error.h"
 #include "tests/engine/support/fake_runner.h"
+#include "tests/support/block_pool_damage.h"
 
 namespace monograph {
 namespace {
@@ -80,7 +81,7 @@ class LoopTest : public testing::Test {
                         .max_seqs = fake.max_seqs,
                         .block_size = fake.block_size,
                         .vocab_size = fake.vocab_size};
-    config.audit = true;
+    config.audit = audit_;
     loop_ = std::make_unique<Loop>(config, *runner_, *pool_, *metrics_, Log([this](LogLevel, std::string_view line) {
                                      const std::lock_guard lock(log_mutex_);
                                      log_.append(line).push_back('\n');
@@ -118,6 +119,7 @@ class LoopTest : public testing::Test {
   }
 
   std::function<void(std::int64_t, const Batch&)> before_step_;
+  bool audit_ = true;
   FakeRunnerConfig fake_;
   std::unique_ptr<FakeRunner> runner_;
   std::unique_ptr<BlockPool> pool_;
@@ -162,6 +164,45 @@ TEST_F(LoopTest, FullQueueSaysTryLater) {
   EXPECT_EQ(a.drain().tokens.size(), 3u);
   EXPECT_EQ(b.drain().tokens.size(), 3u);
   EXPECT_EQ(submit(prompt_of(4, 4), 3).drain().tokens.size(), 3u);
+}
+
+// R16: in service a break is counted, logged and quarantined. Who ran ends with an error, who waited gets the right
+// answer, and every block is there again.
+TEST_F(LoopTest, R16_BrokenAccountsAreQuarantined) {
+  const std::vector<std::function<void(BlockPool&)>> breaks{
+      [](BlockPool& pool) { BlockPoolDamage{pool}.free_list().pop_back(); },  // a block is lost
+      [](BlockPool& pool) { pool.allocate(1); },                              // nobody holds it, nobody will release it
+      [](BlockPool& pool) { BlockPoolDamage{pool}.n_cached() = -1; },
+  };
+  audit_ = false;
+  for (const auto& damage : breaks) {
+    Gate gate;
+    before_step_ = [&](std::int64_t step, const Batch&) {
+      if (step != 3) return;
+      gate.wait();
+      damage(*pool_);
+    };
+    start({.max_seqs = 2});
+    Handle a = submit(prompt_of(9), 6), b = submit(prompt_of(8, 2), 6);
+    gate.wait_for_visitor();
+    Handle waiting = submit(prompt_of(9), 6);
+    gate.open();
+    for (Handle* running : {&a, &b}) {
+      running->drain();
+      EXPECT_EQ(running->last.finish, FinishReason::kError);
+      EXPECT_NE(running->last.error.find("do not add up"), std::string::npos) << running->last.error;
+    }
+    EXPECT_EQ(waiting.drain().tokens, solo(prompt_of(9), 6));
+    loop_->stop(milliseconds(0));
+    pool_->check_invariants();
+    EXPECT_EQ(pool_->n_used(), 0);
+    EXPECT_EQ(pool_->n_available(), pool_->capacity());
+    EXPECT_NE(metrics_->render().find("monograph_broken_kv_accounts_total{model_name=\"tiny\",engine=\"0\"} 1"),
+              std::string::npos);
+    EXPECT_NE(log_.find("count=1"), std::string::npos) << log_;
+    loop_.reset();
+    log_.clear();
+  }
 }
 
 TEST_F(LoopTest, FailedStepEndsItsRequestsAndTheLoopGoesOn) {

@@ -117,7 +117,7 @@ class Simulation {
       } catch (const Error& e) {
         take(scheduler_->fail(step, e.what()));
       }
-      scheduler_->check_invariants(true);
+      scheduler_->check_invariants();
     }
     now += milliseconds(1);
     return planned;

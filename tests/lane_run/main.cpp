@@ -135,7 +135,7 @@ class Epoch {
     Round round = scheduler_->plan({});
     take(std::move(round.ended));
     for (const StepPlan& step : round.steps) run_step(step);
-    scheduler_->check_invariants(/*full=*/true);  // R16
+    scheduler_->check_invariants();  // R16
   }
 
   void run_step(const StepPlan& step) {
