@@ -618,8 +618,9 @@ TEST(Scheduler, SA10_OrderOfArrivalChangesNothing) {
 }
 
 /// Random arrivals, settings, cancels, deadlines and faults, in pools from tight to ample: R22 in small. Every output
-/// is the solo output, or a prefix of it if it was cut short.
-void simulate(std::uint64_t seed, int n_steps) {
+/// is the solo output, or a prefix of it if it was cut short. Every block is looked at after every step (R16). Returns
+/// how many sequences there were.
+std::int64_t simulate(std::uint64_t seed, int n_rounds) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
@@ -631,8 +632,10 @@ void simulate(std::uint64_t seed, int n_steps) {
                           .chunk_size = 1 + below(24),
                           .vocab_size = 97};
   config.n_blocks = std::max(config.n_blocks, 1 + (config.max_seq_len + config.block_size - 1) / config.block_size);
+  const int n_scratch = below(3);
+  config.n_blocks += n_scratch;
   Simulation sim(config, below(4) != 0);
-  const auto scratch = *sim.pool().reserve(0);
+  const auto scratch = *sim.pool().reserve(n_scratch);
   const bool faults = below(2) == 0;
   const auto cancel_one = [&] {
     const Outcome& o = sim.outcomes[static_cast<std::size_t>(below(static_cast<int>(sim.outcomes.size())))];
@@ -648,7 +651,7 @@ void simulate(std::uint64_t seed, int n_steps) {
       result.rows[static_cast<std::size_t>(below(static_cast<int>(result.rows.size())))].token = -2;
   };
   std::vector<Ids> prefixes{prompt_of(12, 1), prompt_of(20, 2)};
-  for (int step = 0; step < n_steps; ++step) {
+  for (int step = 0; step < n_rounds; ++step) {
     if (below(3) == 0 && sim.scheduler().n_waiting() < 40) {
       Ask ask;
       if (below(2) == 0) {
@@ -670,19 +673,24 @@ void simulate(std::uint64_t seed, int n_steps) {
     if (below(12) == 0 && !sim.outcomes.empty()) cancel_one();
     if (below(500) == 0) sim.pool().clear_cache();
     sim.round();
-    if (testing::Test::HasFailure()) return;
+    if (testing::Test::HasFailure()) return 0;
   }
   sim.run_all();
   sim.expect_all_solo();
   sim.expect_pool_whole();
-  for (const Outcome& o : sim.outcomes) ASSERT_TRUE(o.finish) << "a request without an end";
+  for (const Outcome& o : sim.outcomes) EXPECT_TRUE(o.finish) << "a request without an end";
+  sim.pool().release_reservation(scratch);
+  EXPECT_EQ(sim.pool().n_available(), config.n_blocks - 1);
+  return static_cast<std::int64_t>(sim.outcomes.size());
 }
 
-// MONOGRAPH_TEST_SEEDS=2500 makes a million steps of it, for the long tier.
-TEST(Scheduler, R22_RandomTraffic) {
+// MONOGRAPH_TEST_SEEDS=60000 makes more than ten million requests of it, for the long tier.
+TEST(Scheduler, R16_R22_RandomTraffic) {
   const char* given = std::getenv("MONOGRAPH_TEST_SEEDS");
   const std::uint64_t n_seeds = given ? std::strtoull(given, nullptr, 10) : 50;
-  for (std::uint64_t seed = 1; seed <= n_seeds && !HasFailure(); ++seed) simulate(seed, 400);
+  std::int64_t n_requests = 0;
+  for (std::uint64_t seed = 1; seed <= n_seeds && !HasFailure(); ++seed) n_requests += simulate(seed, 400);
+  std::printf("%lld seeds, %lld requests\n", static_cast<long long>(n_seeds), static_cast<long long>(n_requests));
 }
 
 }  // namespace

@@ -97,6 +97,7 @@ class Epoch {
     if (one_in(random_, 16)) r.enable_prefill_graphs = false;
     if (one_in(random_, 24)) r.enable_graphs = false;
     o.warm_up = one_in(random_, 2);
+    o.threads = one_in(random_, 6) ? 2 : 1;
     o.n_scratch = r.enable_graphs ? (ladder.back() + world_.block_size - 1) / world_.block_size : 0;
     if (one_in(random_, 12)) o.n_scratch = 0;  // degraded: scratch_kv_unavailable
     const int whole = world_.max_seq_len / world_.block_size;
