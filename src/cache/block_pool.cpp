@@ -61,7 +61,7 @@ BlockId BlockPool::take_one() {
 void BlockPool::release(BlockId block) {
   CHECK(block > 0 && block < n_blocks());
   Block& b = blocks_[block];
-  CHECK(b.state == State::kUsed && b.references > 0);
+  CHECK(b.state == State::kUsed);
   --n_references_;
   if (--b.references > 0) return;
   --n_used_;

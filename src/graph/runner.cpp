@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <functional>
-#include <numeric>
 
 #include "base/check.h"
 #include "graph/arena.h"
-#include "graph/capture.h"
-#include "graph/family.h"
 #include "graph/ladder.h"
+#include "graph/start_up.h"
 #include "monograph/error.h"
 
 namespace monograph {
@@ -48,10 +45,16 @@ class RunnerImpl : public Runner {
     history_ = backend_.device->allocate(4LL * config_.max_seqs * config_.max_seq_len);
     history_lens_ = backend_.device->allocate(4LL * config_.max_seqs);
     reserve_workspace();
-    eager_ = make_family(max_tokens_, std::max(config_.max_seqs, config_.max_rows), false);
-    decode_status_ = start_decode();
-    init_status_ = start_extend();
-    if (extend_) limits_.ladder = extend_->ladder();
+    families_ = start_families(config_,
+                               {.context = context_,
+                                .attention = attention_,
+                                .scratch = scratch_,
+                                .history = history_.as<std::int32_t>(),
+                                .history_lens = history_lens_.as<std::int32_t>(),
+                                .max_tokens = max_tokens_,
+                                .max_rows = std::max(config_.max_seqs, config_.max_rows)},
+                               log_);
+    if (families_.extend) limits_.ladder = families_.extend->ladder();
   }
 
   /// Nothing may still run when graphs and buffers go (S-98). After a dirty capture this is never reached.
@@ -78,14 +81,14 @@ class RunnerImpl : public Runner {
   }
 
   Eligibility check(const Batch& batch) const override { return choose(batch); }
-  PrefillStatus init_status() const override { return init_status_; }
+  PrefillStatus init_status() const override { return families_.extend_status; }
   const RunnerStats& stats() const override { return stats_; }
-  const std::vector<CaptureRecord>& captures() const override { return captures_; }
-  const std::map<int, BucketTimes>& bucket_times() const override { return policy_.times(); }
+  const std::vector<CaptureRecord>& captures() const override { return families_.captures; }
+  const std::map<int, BucketTimes>& bucket_times() const override { return families_.policy.times(); }
 
   const Staging* staging(GraphRole role) const override {
-    const GraphFamily* family = role == GraphRole::kExtend   ? extend_.get()
-                                : role == GraphRole::kDecode ? decode_.get()
+    const GraphFamily* family = role == GraphRole::kExtend   ? families_.extend.get()
+                                : role == GraphRole::kDecode ? families_.decode.get()
                                                              : nullptr;
     return family ? &family->staging() : nullptr;
   }
@@ -111,9 +114,9 @@ class RunnerImpl : public Runner {
   }
 
   std::int64_t fixed_bytes() const override {
-    std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes() + eager_->staging().bytes();
-    if (extend_) bytes += extend_->staging().bytes();
-    if (decode_) bytes += decode_->staging().bytes();
+    std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes() + families_.eager->staging().bytes();
+    if (families_.extend) bytes += families_.extend->staging().bytes();
+    if (families_.decode) bytes += families_.decode->staging().bytes();
     return bytes;
   }
 
@@ -124,23 +127,6 @@ class RunnerImpl : public Runner {
       if (!ladder->empty()) n = std::max(n, ladder->back());
     return n;
   }
-
-  std::unique_ptr<GraphFamily> make_family(int max_tokens, int max_rows, bool with_scratch) {
-    InputShape shape;
-    shape.max_tokens = max_tokens;
-    shape.max_rows = max_rows;
-    shape.block_size = config_.block_size;
-    shape.table_width = table_width();
-    shape.n_groups = static_cast<int>(config_.groups.size());
-    shape.position_factor = model_.config().position_factor;
-    shape.max_seqs = config_.max_seqs;
-    shape.max_seq_len = config_.max_seq_len;
-    return std::make_unique<GraphFamily>(context_, shape, with_scratch ? scratch_ : no_scratch(), pad_token(),
-                                         history_.as<std::int32_t>(), history_lens_.as<std::int32_t>());
-  }
-
-  /// Both readers of model files keep it inside the vocabulary (S-42).
-  std::int32_t pad_token() const { return model_.config().pad_token_id.value_or(0); }
 
   void reserve_workspace() {
     const ModelConfig& model = model_.config();
@@ -164,17 +150,15 @@ class RunnerImpl : public Runner {
   }
 
   StepResult run_eager_now(const Batch& batch, int capacity) {
-    if (batch.n_tokens() > max_tokens_ || static_cast<int>(batch.rows.size()) > eager_->staging().shape().max_rows)
-      throw Error(ErrorCode::kInvalidArgument, "a step of " + std::to_string(batch.n_tokens()) + " tokens in " +
-                                                   std::to_string(batch.rows.size()) + " rows: at most " +
-                                                   std::to_string(max_tokens_) + " and " +
-                                                   std::to_string(eager_->staging().shape().max_rows) + " fit");
-    eager_->run_eager(batch, capacity > 0 ? capacity : batch.n_tokens());
-    return finish(*eager_, batch, 0, PrefillStatus::kNotRequested);
+    if (batch.n_tokens() > max_tokens_ ||
+        static_cast<int>(batch.rows.size()) > families_.eager->staging().shape().max_rows)
+      throw Error(ErrorCode::kInvalidArgument,
+                  "a step of " + std::to_string(batch.n_tokens()) + " tokens in " + std::to_string(batch.rows.size()) +
+                      " rows: at most " + std::to_string(max_tokens_) + " and " +
+                      std::to_string(families_.eager->staging().shape().max_rows) + " fit");
+    families_.eager->run_eager(batch, capacity > 0 ? capacity : batch.n_tokens());
+    return finish(*families_.eager, batch, 0, PrefillStatus::kNotRequested);
   }
-
-  static std::vector<std::vector<std::int32_t>> no_scratch() { return {}; }
-  int table_width() const { return (config_.max_seq_len + config_.block_size - 1) / config_.block_size; }
 
   /// What the forward can take; the ladder is added once it is captured.
   GraphLimits eager_limits(int n_blocks) const {
@@ -182,7 +166,7 @@ class RunnerImpl : public Runner {
     limits.max_rows = config_.max_rows;
     limits.max_seq_len = config_.max_seq_len;
     limits.block_size = config_.block_size;
-    limits.table_width = table_width();
+    limits.table_width = config_.table_width();
     limits.groups = config_.groups;
     limits.n_blocks = n_blocks;
     limits.position_factor = model_.config().position_factor;
@@ -191,126 +175,12 @@ class RunnerImpl : public Runner {
     return limits;
   }
 
-  Deployment deployment(bool wanted, const std::vector<int>& ladder) const {
-    Deployment d;
-    d.graphs = config_.enable_graphs;
-    d.prefill_graphs = wanted;
-    d.topology = config_.topology;
-    d.instance = config_.instance;
-    d.groups = config_.groups;
-    d.ladder = ladder;
-    for (const auto& blocks : scratch_) d.n_scratch.push_back(static_cast<int>(blocks.size()));
-    const int largest = ladder.empty() ? 0 : ladder.back();
-    d.n_scratch_needed = std::min((largest + config_.block_size - 1) / config_.block_size, table_width());
-    return d;
-  }
-
-  /// Outcome of start-up per family: kReplayed stands for "ready". Under `strict` a degradation is an error (D6).
-  PrefillStatus start_decode() {
-    const auto& ladder = config_.decode_buckets;
-    const Eligibility gates = check_deployment(deployment(!ladder.empty(), ladder));
-    if (!gates.ok()) return degrade("decode", {gates.status, gates.detail});
-    const auto failure = try_to_capture([&] {
-      if (!attention_.refreshes_in_place)
-        throw AttentionUnsupported("attention " + attention_.name + " cannot refresh its parameters in place");
-      decode_ = captured_family(GraphRole::kDecode, ladder, config_.max_seqs);
-    });
-    return failure ? degrade("decode", *failure) : PrefillStatus::kReplayed;
-  }
-
-  PrefillStatus start_extend() {
-    const auto& ladder = config_.prefill_buckets;
-    const Eligibility gates = check_deployment(deployment(config_.enable_prefill_graphs, ladder));
-    if (!gates.ok()) return degrade("prefill", {gates.status, gates.detail});
-    const auto failure = try_to_capture([&] {
-      plan_prefill_attention();
-      extend_ = captured_family(GraphRole::kExtend, ladder, config_.max_rows);
-      measure_buckets();
-    });
-    if (!failure) return PrefillStatus::kReplayed;
-    extend_.reset();
-    policy_ = {};
-    std::erase_if(captures_, [](const CaptureRecord& c) { return c.family == to_string(GraphRole::kExtend); });
-    return degrade("prefill", *failure);
-  }
-
-  /// Before anything is captured: graph and eager must run the same attention, and it must be safe in a graph.
-  void plan_prefill_attention() {
-    const AttentionBackend& planned = model_.plan_attention(backend_, AttentionMode::kPrefillGraph);
-    if (&planned != &attention_ || !planned.capabilities.prefill_graph)
-      throw AttentionUnsupported("attention " + planned.name + ": eager runs " + attention_.name +
-                                 ", a prefill graph needs the same one and declared safe");
-  }
-
-  PrefillStatus degrade(const char* family, const CleanFailure& why) {
-    if (why.status == PrefillStatus::kNotRequested) return why.status;
-    const std::string line =
-        std::string(family) + " graphs are off: reason=" + std::string(to_string(why.status)) + " detail=" + why.detail;
-    if (config_.strict) throw Error(ErrorCode::kUnsupported, line + " (--strict-cuda-graph)");
-    log_.warning(line);
-    return why.status;
-  }
-
-  std::unique_ptr<GraphFamily> captured_family(GraphRole role, const std::vector<int>& ladder, int max_rows) {
-    auto family = make_family(ladder.back(), max_rows, true);
-    const std::string name(to_string(role));
-    double us = 0;
-    std::int64_t bytes = 0;
-    for (const auto& captured : family->capture(ladder)) {
-      captures_.push_back({name, captured.bucket, captured.us, captured.bytes, captured.nodes});
-      us += captured.us;
-      bytes += captured.bytes;
-    }
-    log_.info(name + " graphs: " + std::to_string(ladder.size()) + " buckets up to " + std::to_string(ladder.back()) +
-              " captured in " + std::to_string(static_cast<std::int64_t>(us / 1000)) + " ms, " + std::to_string(bytes) +
-              " bytes");
-    return family;
-  }
-
-  /// Times a full step of each bucket both ways, on a row that lives in scratch (D3).
-  void measure_buckets() {
-    for (const auto& [bucket, times] : config_.known_times) policy_.set(bucket, times);
-    const bool wanted = config_.measure_buckets || config_.policy == GraphPolicy::kMeasured;
-    if (!wanted || !config_.known_times.empty()) return;
-    for (int bucket : extend_->ladder()) {
-      const Batch batch = scratch_batch(bucket);
-      policy_.set(bucket,
-                  {median_us([&] { extend_->replay(batch, bucket); }), median_us([&] { eager_->run_eager(batch); })});
-    }
-  }
-
-  Batch scratch_batch(int n_tokens) const {
-    Batch batch;
-    batch.input_ids.assign(n_tokens, pad_token());
-    batch.group_tags.clear();
-    for (const CacheGroup& group : config_.groups) batch.group_tags.push_back(group.tag);
-    batch.rows.resize(1);
-    batch.rows[0].n_tokens = n_tokens;
-    batch.rows[0].prefill = true;
-    batch.rows[0].block_tables = scratch_;
-    batch.rows[0].sampling.samples = 1;
-    if (const int p = model_.config().position_factor; p > 0)
-      batch.position_ids.emplace(static_cast<std::size_t>(n_tokens) * p, 0);
-    return batch;
-  }
-
-  static double median_us(const std::function<void()>& work) {
-    std::array<double, 3> us{};
-    for (double& one : us) {
-      const auto start = Clock::now();
-      work();
-      one = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-    }
-    std::sort(us.begin(), us.end());
-    return us[1];
-  }
-
   /// The gates, then the policy.
   Eligibility choose(const Batch& batch) const {
-    if (init_status_ != PrefillStatus::kReplayed) return {init_status_, 0, "decided at start-up"};
+    if (families_.extend_status != PrefillStatus::kReplayed) return {families_.extend_status, 0, "decided at start-up"};
     Eligibility found = check_batch(limits_, batch);
     if (found.ok() && config_.policy == GraphPolicy::kMeasured &&
-        policy_.eager_is_faster(found.bucket, batch.n_tokens()))
+        families_.policy.eager_is_faster(found.bucket, batch.n_tokens()))
       return {PrefillStatus::kEagerMeasuredFaster, 0, "bucket " + std::to_string(found.bucket)};
     return found;
   }
@@ -318,24 +188,24 @@ class RunnerImpl : public Runner {
   StepResult run_prefill(const Batch& batch) {
     const Eligibility chosen = choose(batch);
     if (!chosen.ok()) {
-      count_fallback("prefill", chosen, batch, stats_.fallbacks, prefill_ticks_, extend_.get());
+      count_fallback("prefill", chosen, batch, stats_.fallbacks, prefill_ticks_, families_.extend.get());
       StepResult result = run_eager_now(batch, 0);
       result.status = chosen.status;
       return result;
     }
-    extend_->replay(batch, chosen.bucket);
+    families_.extend->replay(batch, chosen.bucket);
     ++stats_.prefill_replays;
     ++stats_.bucket_hits[chosen.bucket];
     stats_.padding_tokens += chosen.bucket - batch.n_tokens();
-    return finish(*extend_, batch, chosen.bucket, PrefillStatus::kReplayed);
+    return finish(*families_.extend, batch, chosen.bucket, PrefillStatus::kReplayed);
   }
 
   Eligibility choose_decode(const Batch& batch) const {
-    if (!decode_) return {decode_status_, 0, "decided at start-up"};
+    if (!families_.decode) return {families_.decode_status, 0, "decided at start-up"};
     const int n_rows = static_cast<int>(batch.rows.size());
     if (batch.n_tokens() != n_rows)
       return {PrefillStatus::kInputMetadataInvalid, 0, "a decode row of more than one token"};
-    const auto bucket = pick_bucket(decode_->ladder(), n_rows);
+    const auto bucket = pick_bucket(families_.decode->ladder(), n_rows);
     if (!bucket) return {PrefillStatus::kRequestCountExceedCaptureLimit, 0, "more rows than the largest bucket"};
     return {PrefillStatus::kReplayed, *bucket, {}};
   }
@@ -344,12 +214,12 @@ class RunnerImpl : public Runner {
     const Eligibility chosen = choose_decode(batch);
     if (!chosen.ok()) {
       ++stats_.decode_eager;
-      count_fallback("decode", chosen, batch, stats_.decode_misses, decode_ticks_, decode_.get());
+      count_fallback("decode", chosen, batch, stats_.decode_misses, decode_ticks_, families_.decode.get());
       return run_eager_now(batch, 0);
     }
-    decode_->replay(batch, chosen.bucket);
+    families_.decode->replay(batch, chosen.bucket);
     ++stats_.decode_replays;
-    return finish(*decode_, batch, chosen.bucket, PrefillStatus::kNotRequested);
+    return finish(*families_.decode, batch, chosen.bucket, PrefillStatus::kNotRequested);
   }
 
   using Ticks = std::array<Tick, kPrefillStatusCount>;
@@ -391,13 +261,9 @@ class RunnerImpl : public Runner {
   ForwardContext context_;
   std::unique_ptr<Stopwatch> stopwatch_;
   Clock::time_point started_;
-  std::unique_ptr<GraphFamily> eager_, extend_, decode_;
-  PrefillStatus init_status_ = PrefillStatus::kCaptureUnavailable;
-  PrefillStatus decode_status_ = PrefillStatus::kCaptureUnavailable;
+  Families families_;
   GraphLimits limits_;
-  MeasuredPolicy policy_;
   RunnerStats stats_;
-  std::vector<CaptureRecord> captures_;
   Ticks prefill_ticks_, decode_ticks_;
 };
 

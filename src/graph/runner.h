@@ -11,37 +11,13 @@
 #include "graph/batch.h"
 #include "graph/cache_groups.h"
 #include "graph/eligibility.h"
-#include "graph/policy.h"
 #include "graph/role.h"
+#include "graph/runner_config.h"
 #include "graph/staging.h"
 #include "model/model.h"
-#include "monograph/config.h"
 #include "ops/backend.h"
 
 namespace monograph {
-
-struct RunnerConfig {
-  bool enable_graphs = true;  ///< The master.
-  bool enable_prefill_graphs = true;
-  std::vector<int> prefill_buckets;  ///< Sorted ladder; empty is treated as "no graphs".
-  std::vector<int> decode_buckets;   ///< Sorted, ends with max_seqs.
-  int max_rows = 64;                 ///< Bmax of the extend family.
-  int max_seqs = 256;                ///< Bmax of the decode family; rows of history.
-  int max_seq_len = 2048;
-  int max_eager_tokens = 0;  ///< Largest step served eager; at least the largest bucket is always possible.
-  int sampled_vocab = 0;     ///< Ids below this may be chosen (the tokenizer's size); 0: all of the head.
-  int block_size = 64;
-  bool skip_padding = true;
-  bool time_steps = false;  ///< Fill StepResult::device_us, at the price of two more stream calls a step; for `bench`.
-  bool strict = false;      ///< A start-up degradation is an error (D6).
-  GraphPolicy policy = GraphPolicy::kAlways;
-  /// Times to go by instead of measuring, for buckets of the ladder; empty: measured at start where they are needed.
-  std::map<int, BucketTimes> known_times;
-  bool measure_buckets = false;  ///< Also without the measured policy, to show them.
-  Topology topology;
-  InstanceKind instance = InstanceKind::kTarget;
-  std::vector<CacheGroup> groups{CacheGroup{}};  ///< The cache's; KvLayer::group counts in this list.
-};
 
 /// Counters the engine exports; only the engine thread writes, so readers copy them through the engine.
 struct RunnerStats {
@@ -50,15 +26,6 @@ struct RunnerStats {
   std::map<int, std::int64_t> bucket_hits;  ///< extend family
   std::vector<std::int64_t> fallbacks;      ///< By PrefillStatus; every reason exists from the start.
   std::vector<std::int64_t> decode_misses;  ///< The same for decode steps; they add up to decode_eager.
-};
-
-/// One captured graph; known once start-up is over.
-struct CaptureRecord {
-  std::string family;
-  int bucket;
-  double us;
-  std::int64_t bytes;
-  int nodes;
 };
 
 class Runner {

@@ -32,6 +32,11 @@ struct Counts {
   std::map<std::string, std::int64_t> statuses;
 };
 
+/// Not by address: a seed must show the same run again.
+struct ByArrival {
+  bool operator()(const Sequence* a, const Sequence* b) const { return a->arrival < b->arrival; }
+};
+
 struct Running {
   std::uint64_t number = 0;
   std::shared_ptr<RequestState> request;
@@ -119,8 +124,9 @@ class Epoch {
       sequence->index = i;
       sequence->request = request;
       running.request = request;
-      running_[sequence.get()] = running;
+      const Sequence* added = sequence.get();
       scheduler_->add(std::move(sequence));
+      running_[added] = running;
       ++counts_.requests;
     }
   }
@@ -208,7 +214,7 @@ class Epoch {
   Audit audit_;
   BlockPool pool_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::map<const Sequence*, Running> running_;
+  std::map<const Sequence*, Running, ByArrival> running_;
 };
 
 struct Arguments {
