@@ -24,6 +24,8 @@ std::string random_id() {
   return text;
 }
 
+std::string id_prefix(Api api) { return api == Api::kChat ? "chatcmpl-" : api == Api::kGenerate ? "gen-" : "cmpl-"; }
+
 bool is_name_byte(unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; }
 
 // Names come from the client: only harmless bytes may enter a header or a log.
@@ -73,12 +75,12 @@ Completion::~Completion() {
 
 // --- From the body to streams ---
 
-Completion::Submitted Completion::submit(Engine& engine, const HttpRequest& request, bool is_chat) {
+Completion::Submitted Completion::submit(Engine& engine, const HttpRequest& request, Api api) {
   Submitted out;
-  out.call = read_completion_call(request.body, is_chat, engine);
+  out.call = read_completion_call(request.body, api, engine);
   std::string& asked = out.call.requests.front().id;
   if (asked.empty()) asked = request.request_id;
-  out.id = (is_chat ? "chatcmpl-" : "cmpl-") + (asked.empty() ? random_id() : harmless(asked));
+  out.id = id_prefix(api) + (asked.empty() ? random_id() : harmless(asked));
   for (std::size_t i = 0; i < out.call.requests.size(); ++i) {
     Request& one = out.call.requests[i];
     one.id = i == 0 ? out.id : out.id + "-" + std::to_string(i);
@@ -87,19 +89,18 @@ Completion::Submitted Completion::submit(Engine& engine, const HttpRequest& requ
   return out;
 }
 
-void Completion::start(HttpRequest request, bool is_chat, std::int64_t inline_bytes) {
-  if (static_cast<std::int64_t>(request.body.size()) > inline_bytes)
-    return start_on_worker(std::move(request), is_chat);
-  const auto failure = failure_in([&] { run(submit(host_.engine, request, is_chat)); });
+void Completion::start(HttpRequest request, Api api, std::int64_t inline_bytes) {
+  if (static_cast<std::int64_t>(request.body.size()) > inline_bytes) return start_on_worker(std::move(request), api);
+  const auto failure = failure_in([&] { run(submit(host_.engine, request, api)); });
   if (failure) fail(*failure);
 }
 
-void Completion::start_on_worker(HttpRequest request, bool is_chat) {
-  auto work = [self = weak_from_this(), request = std::make_shared<HttpRequest>(std::move(request)), is_chat,
+void Completion::start_on_worker(HttpRequest request, Api api) {
+  auto work = [self = weak_from_this(), request = std::make_shared<HttpRequest>(std::move(request)), api,
                engine = &host_.engine, executor = &host_.executor] {
     if (self.expired()) return;  // The client has left.
     auto submitted = std::make_shared<Submitted>();
-    const auto failure = failure_in([&] { *submitted = submit(*engine, *request, is_chat); });
+    const auto failure = failure_in([&] { *submitted = submit(*engine, *request, api); });
     executor->post([self, submitted, failure] {
       const auto completion = self.lock();
       if (!completion) return;

@@ -28,7 +28,7 @@ class Completion final : public Exchange, public std::enable_shared_from_this<Co
   ~Completion() override;
 
   /// Reads the body and submits; on a worker if it is longer than `inline_bytes`. Failures are answered.
-  void start(HttpRequest request, bool is_chat, std::int64_t inline_bytes);
+  void start(HttpRequest request, Api api, std::int64_t inline_bytes);
 
   void on_silence() override;
   void on_deadline() override;
@@ -40,8 +40,8 @@ class Completion final : public Exchange, public std::enable_shared_from_this<Co
     std::string id;
     std::vector<ResponseStream> streams;
   };
-  static Submitted submit(Engine& engine, const HttpRequest& request, bool is_chat);
-  void start_on_worker(HttpRequest request, bool is_chat);
+  static Submitted submit(Engine& engine, const HttpRequest& request, Api api);
+  void start_on_worker(HttpRequest request, Api api);
   void run(Submitted submitted);
   void watch();
   void log_ignored() const;

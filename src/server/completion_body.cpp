@@ -111,7 +111,7 @@ void CompletionBody::add(Choice& choice, const TextEvent& event) const {
 }
 
 void CompletionBody::add_logprobs(Choice& choice, const TokenEvent& token) const {
-  if (call_.is_chat)
+  if (call_.is_chat())
     add_chat_logprobs(choice, token);
   else
     add_completion_logprobs(choice, token);
@@ -119,7 +119,7 @@ void CompletionBody::add_logprobs(Choice& choice, const TokenEvent& token) const
 
 std::string CompletionBody::logprob_name(TokenId id, const std::string& bytes) const {
   if (call_.tokens_as_ids) return json_string("token_id:" + std::to_string(id));
-  if (!call_.is_chat && !is_valid_utf8(bytes)) return json_string(spelled_bytes(bytes));
+  if (!call_.is_chat() && !is_valid_utf8(bytes)) return json_string(spelled_bytes(bytes));
   return json_string(bytes);
 }
 
@@ -167,16 +167,18 @@ void CompletionBody::clear_logprobs(Choice& choice) {
   choice.text_offsets.clear();
 }
 
-std::string CompletionBody::logprobs_json(const Choice& choice) const {
-  if (call_.logprobs < 0) return "null";
-  if (call_.is_chat) return "{\"content\":[" + choice.logprob_entries + "],\"refusal\":null}";
-  return "{\"tokens\":[" + choice.logprob_tokens + "],\"token_logprobs\":[" + choice.token_logprobs +
+/// OpenAI's shapes say null where none were asked for.
+std::string CompletionBody::logprobs_member(const Choice& choice) const {
+  if (call_.logprobs < 0) return call_.is_plain() ? "" : ",\"logprobs\":null";
+  if (call_.is_chat()) return ",\"logprobs\":{\"content\":[" + choice.logprob_entries + "],\"refusal\":null}";
+  return ",\"logprobs\":{\"tokens\":[" + choice.logprob_tokens + "],\"token_logprobs\":[" + choice.token_logprobs +
          "],\"top_logprobs\":[" + choice.top_logprobs + "],\"text_offset\":[" + choice.text_offsets + "]}";
 }
 
 // --- Shared parts ---
 
 std::string CompletionBody::head(const char* object) const {
+  if (call_.is_plain()) return "{\"id\":" + json_string(id_) + ",\"outputs\":[";
   std::string out = "{\"id\":" + json_string(id_) + ",\"object\":\"" + object + "\",\"created\":";
   out += std::to_string(created_) + ",\"model\":" + json_string(call_.model);
   return out + ",\"system_fingerprint\":null,\"choices\":[";
@@ -207,36 +209,36 @@ std::string CompletionBody::choice_tail(const Choice& choice) const {
 
 std::string CompletionBody::whole_choice(int index, const Choice& choice, std::span<const TokenId> prompt) const {
   std::string out = "{\"index\":" + std::to_string(index);
-  if (call_.is_chat)
+  if (call_.is_chat())
     out += ",\"message\":{\"role\":\"assistant\",\"content\":" + json_string(choice.text) + ",\"refusal\":null}";
   else
     out += ",\"text\":" + json_string(choice.text);
-  out += ",\"logprobs\":" + logprobs_json(choice) + choice_tail(choice);
+  out += logprobs_member(choice) + choice_tail(choice);
   if (call_.return_token_ids) {
     out += ",\"token_ids\":" + ids_json(choice.ids);
-    if (!call_.is_chat) out += ",\"prompt_token_ids\":" + ids_json(prompt);
+    if (call_.api == Api::kCompletions) out += ",\"prompt_token_ids\":" + ids_json(prompt);
   }
   return out + "}";
 }
 
 std::string CompletionBody::whole(const std::vector<Choice>& choices, const Usage& usage,
                                   const std::vector<std::span<const TokenId>>& prompts) const {
-  std::string out = head(call_.is_chat ? "chat.completion" : "text_completion");
+  std::string out = head(call_.is_chat() ? "chat.completion" : "text_completion");
   for (int i = 0; i < static_cast<int>(choices.size()); ++i) {
     if (i > 0) out += ',';
     out += whole_choice(i, choices[static_cast<std::size_t>(i)], prompts[static_cast<std::size_t>(i / call_.n)]);
   }
   out += "],\"usage\":" + usage_json(usage) + ",\"monograph\":" + monograph_json(usage.prefill);
-  if (call_.is_chat && call_.return_token_ids) out += ",\"prompt_token_ids\":" + ids_json(prompts.front());
+  if (call_.is_chat() && call_.return_token_ids) out += ",\"prompt_token_ids\":" + ids_json(prompts.front());
   return out + "}";
 }
 
 // --- Chunks ---
 
 std::string CompletionBody::chunk(const Choice& choice, const Chunk& chunk) const {
-  std::string out = head(call_.is_chat ? "chat.completion.chunk" : "text_completion");
+  std::string out = head(call_.is_chat() ? "chat.completion.chunk" : "text_completion");
   out += "{\"index\":" + std::to_string(chunk.index);
-  if (!call_.is_chat) {
+  if (!call_.is_chat()) {
     out += ",\"text\":" + json_string(chunk.text);
   } else {
     out += ",\"delta\":{";
@@ -244,24 +246,24 @@ std::string CompletionBody::chunk(const Choice& choice, const Chunk& chunk) cons
     if (chunk.is_first || !chunk.text.empty()) out += "\"content\":" + json_string(chunk.text);
     out += "}";
   }
-  out += ",\"logprobs\":" + logprobs_json(choice) + choice_tail(choice);
+  out += logprobs_member(choice) + choice_tail(choice);
   if (call_.return_token_ids) {
     out += ",\"token_ids\":" + (chunk.token ? "[" + std::to_string(*chunk.token) + "]" : std::string("[]"));
-    if (!call_.is_chat && chunk.is_first) out += ",\"prompt_token_ids\":" + ids_json(chunk.prompt_ids);
+    if (call_.api == Api::kCompletions && chunk.is_first) out += ",\"prompt_token_ids\":" + ids_json(chunk.prompt_ids);
   }
   out += "}]";
   if (chunk.usage)
     out += ",\"usage\":" + usage_json(*chunk.usage);
   else if (call_.include_usage)
     out += ",\"usage\":null";
-  if (call_.is_chat && call_.return_token_ids && chunk.is_first)
+  if (call_.is_chat() && call_.return_token_ids && chunk.is_first)
     out += ",\"prompt_token_ids\":" + ids_json(chunk.prompt_ids);
   if (chunk.last) out += ",\"monograph\":" + monograph_json(chunk.last->prefill);
   return out + "}";
 }
 
 std::string CompletionBody::usage_chunk(const Usage& usage) const {
-  return head(call_.is_chat ? "chat.completion.chunk" : "text_completion") + "],\"usage\":" + usage_json(usage) +
+  return head(call_.is_chat() ? "chat.completion.chunk" : "text_completion") + "],\"usage\":" + usage_json(usage) +
          ",\"monograph\":" + monograph_json(usage.prefill) + "}";
 }
 

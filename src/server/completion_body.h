@@ -1,4 +1,4 @@
-// The bodies and stream chunks of completions and chats, written by hand in OpenAI's shapes.
+// The bodies and stream chunks of completions and chats, written by hand in OpenAI's shapes, or in our plain one.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -69,7 +69,7 @@ class CompletionBody {
   void add_chat_logprobs(Choice& choice, const TokenEvent& token) const;
   void add_completion_logprobs(Choice& choice, const TokenEvent& token) const;
   std::string logprob_name(TokenId id, const std::string& bytes) const;
-  std::string logprobs_json(const Choice& choice) const;
+  std::string logprobs_member(const Choice& choice) const;
   std::string head(const char* object) const;
   std::string whole_choice(int index, const Choice& choice, std::span<const TokenId> prompt) const;
   std::string choice_tail(const Choice& choice) const;

@@ -251,7 +251,7 @@ const std::unordered_map<std::string_view, Field>& fields() {
       {"logprobs",
        {kBoth,
         [](D d, J v, F f) {
-          if (d.call.is_chat)
+          if (d.call.is_chat())
             d.wants_logprobs = to_bool(v, f);
           else
             d.call.logprobs = static_cast<int>(to_integer(v, f, 0, kMaxLogprobs));
@@ -321,7 +321,7 @@ const std::unordered_map<std::string_view, Field>& fields() {
 
 void read_field(Draft& draft, const std::string& name, const Json& value) {
   const auto found = fields().find(name);
-  const Where here = draft.call.is_chat ? kChat : kCompletions;
+  const Where here = draft.call.is_chat() ? kChat : kCompletions;
   if (found == fields().end() || (found->second.where & here) == 0) {
     draft.call.ignored_fields.push_back(name);
     return;
@@ -336,7 +336,7 @@ void read_field(Draft& draft, const std::string& name, const Json& value) {
 // --- Rules over several fields ---
 
 void finish_logprobs(Draft& draft) {
-  if (draft.call.is_chat) {
+  if (draft.call.is_chat()) {
     if (draft.top_logprobs >= 0 && !draft.wants_logprobs) refuse_field("top_logprobs", "needs `logprobs` to be true");
     if (draft.wants_logprobs) draft.call.logprobs = std::max(draft.top_logprobs, 0);
   }
@@ -348,7 +348,7 @@ void finish_lengths(Draft& draft) {
   // A chat answer ends where the context does if nobody says otherwise; the engine cuts to what fits.
   if (given)
     draft.sampling.max_tokens = *given;
-  else if (draft.call.is_chat)
+  else if (draft.call.is_chat())
     draft.sampling.max_tokens = draft.info.max_seq_len;
   if (draft.sampling.min_tokens > draft.sampling.max_tokens)
     refuse_field("min_tokens", "must be at most the number of tokens asked for, " +
@@ -385,10 +385,10 @@ void finish_text(Draft& draft) {
 }
 
 void finish(Draft& draft) {
-  if (!draft.has_input) refuse_field(draft.call.is_chat ? "messages" : "prompt", "is missing");
+  if (!draft.has_input) refuse_field(draft.call.is_chat() ? "messages" : "prompt", "is missing");
   finish_logprobs(draft);
   finish_lengths(draft);
-  if (draft.call.is_chat)
+  if (draft.call.is_chat())
     finish_chat(draft);
   else
     finish_text(draft);
@@ -412,10 +412,11 @@ Json parse_body(std::string_view body) {
 
 }  // namespace
 
-CompletionCall read_completion_call(std::string_view body, bool is_chat, const Engine& engine) {
+CompletionCall read_completion_call(std::string_view body, Api api, const Engine& engine) {
   const Json json = parse_body(body);
   Draft draft(engine);
-  draft.call.is_chat = is_chat;
+  draft.call.api = api;
+  draft.call.return_token_ids = draft.call.is_plain();
   draft.call.model = draft.info.name;
   for (const auto& [name, value] : json.items()) read_field(draft, name, value);
   finish(draft);

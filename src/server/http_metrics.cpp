@@ -6,12 +6,19 @@
 namespace monograph::server {
 namespace {
 
-constexpr std::string_view kRoutes[] = {"/v1/completions", "/v1/chat/completions",
-                                        "/v1/models",      "/tokenize",
-                                        "/detokenize",     "/apply-template",
-                                        "/health",         "/livez",
-                                        "/readyz",         "/metrics",
-                                        "/version",        "/ping"};
+constexpr std::string_view kRoutes[] = {"/v1/completions",
+                                        "/v1/chat/completions",
+                                        "/generate",
+                                        "/v1/models",
+                                        "/tokenize",
+                                        "/detokenize",
+                                        "/apply-template",
+                                        "/health",
+                                        "/livez",
+                                        "/readyz",
+                                        "/metrics",
+                                        "/version",
+                                        "/ping"};
 constexpr std::string_view kMethods[] = {"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE"};
 
 template <typename List>

@@ -72,6 +72,7 @@ const Routes::Route* Routes::find(const std::string& path) {
   static const Route kRoutes[] = {
       {"/v1/completions", "POST", &Routes::completions},
       {"/v1/chat/completions", "POST", &Routes::chat_completions},
+      {"/generate", "POST", &Routes::generate},
       {"/v1/models", "GET, HEAD", &Routes::models},
       {"/tokenize", "POST", &Routes::tokenize},
       {"/detokenize", "POST", &Routes::detokenize},
@@ -133,14 +134,16 @@ void Routes::check_json(const HttpRequest& request) const {
 
 // --- Work ---
 
-void Routes::completions(Call& call) { complete(call, /*is_chat=*/false); }
-void Routes::chat_completions(Call& call) { complete(call, /*is_chat=*/true); }
+void Routes::completions(Call& call) { complete(call, Api::kCompletions); }
+void Routes::chat_completions(Call& call) { complete(call, Api::kChat); }
 
-void Routes::complete(Call& call, bool is_chat) {
+void Routes::generate(Call& call) { complete(call, Api::kGenerate); }
+
+void Routes::complete(Call& call, Api api) {
   check_json(call.request);
   auto completion =
       std::make_shared<Completion>(CompletionHost{need_engine(), log_, executor_, ignored_tick_}, call.responder);
-  completion->start(std::move(call.request), is_chat, config_.inline_body_bytes);
+  completion->start(std::move(call.request), api, config_.inline_body_bytes);
   call.exchange = std::move(completion);
 }
 

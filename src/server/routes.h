@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "monograph/engine.h"
+#include "server/completion_call.h"
 #include "server/http_message.h"
 #include "server/server.h"
 
@@ -44,7 +45,8 @@ class Routes {
 
   void completions(Call& call);
   void chat_completions(Call& call);
-  void complete(Call& call, bool is_chat);
+  void generate(Call& call);
+  void complete(Call& call, Api api);
   void tokenize(Call& call);
   void detokenize(Call& call);
   void apply_template(Call& call);

@@ -34,8 +34,8 @@ void check(const server::CompletionCall& call) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static test::FakeEngine engine;
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  for (const bool is_chat : {false, true})
-    must_be_answered([&] { check(server::read_completion_call(body, is_chat, engine)); });
+  for (const server::Api api : {server::Api::kCompletions, server::Api::kChat, server::Api::kGenerate})
+    must_be_answered([&] { check(server::read_completion_call(body, api, engine)); });
   must_be_answered([&] { parse_json(server::tokenize_call(engine, body), "answer"); });
   must_be_answered([&] { parse_json(server::detokenize_call(engine, body), "answer"); });
   must_be_answered([&] { parse_json(server::apply_template_call(engine, body), "answer"); });

@@ -152,6 +152,31 @@ TEST_F(Answers, ThreeStatuses) {
   EXPECT_EQ(body["choices"][1]["text"], "b");
 }
 
+// S-104: the plain route has the fields of completions, ids without asking, no envelope, and the same three places of
+// the status.
+TEST_F(Answers, S104_PlainGenerate) {
+  start();
+  Client client(port());
+  client.post("/generate", R"({"prompt":"abc","n":2,"max_tokens":4,"aux_info":true,"request_id":"x"})");
+  auto channel = engine.channel(0);
+  channel->push(end(with_status(token(1, 'b', "b"), PrefillStatus::kReplayed, 1, 1, 2), FinishReason::kLength));
+  channel->push(end(with_status(token(0, 'a', "a"), PrefillStatus::kInputTokensExceedCaptureLimit, 1, 0, 2),
+                    FinishReason::kStop));
+  const Answer got = client.read();
+  EXPECT_EQ(got.status, 200);
+  EXPECT_EQ(got.header("x-monograph-prefill-status"), "input_tokens_exceed_capture_limit");
+  EXPECT_EQ(
+      got.body,
+      R"({"id":"gen-x","outputs":[{"index":0,"text":"a","finish_reason":"stop","stop_reason":null,"monograph":)"
+      R"({"prefill_cuda_graph_status":"input_tokens_exceed_capture_limit","n_prefill_steps":1,"n_prefill_replays":0,)"
+      R"("n_reused_tokens":2},"token_ids":[97]},{"index":1,"text":"b","finish_reason":"length","stop_reason":null,)"
+      R"("monograph":{"prefill_cuda_graph_status":"replayed","n_prefill_steps":1,"n_prefill_replays":1,)"
+      R"("n_reused_tokens":2},"token_ids":[98]}],"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":6,)"
+      R"("prompt_tokens_details":{"cached_tokens":2},"prefill_cuda_graph_status":"input_tokens_exceed_capture_limit",)"
+      R"("n_prefill_steps":2,"n_prefill_replays":1,"n_reused_tokens":4},"monograph":{"prefill_cuda_graph_status":)"
+      R"("input_tokens_exceed_capture_limit","n_prefill_steps":2,"n_prefill_replays":1,"n_reused_tokens":4}})");
+}
+
 TEST_F(Answers, ListsOfPrompts) {
   start();
   Client client(port());

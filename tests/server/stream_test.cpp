@@ -79,6 +79,21 @@ TEST_F(Streams, Completion) {
   EXPECT_EQ(chunks.back()["monograph"].dump(), R"({"prefill_cuda_graph_status":"replayed"})");
 }
 
+TEST_F(Streams, S104_PlainGenerate) {
+  engine.script = answer("hé", FinishReason::kLength);
+  start();
+  const Answer got = post(port(), "/generate", R"({"prompt":"abc","stream":true,"request_id":"x"})");
+  EXPECT_EQ(got.header("x-monograph-prefill-status"), "replayed");
+  EXPECT_EQ(got.events(),
+            (std::vector<std::string>{
+                R"({"id":"gen-x","outputs":[{"index":0,"text":"h","finish_reason":null,"token_ids":[104]}]})",
+                R"({"id":"gen-x","outputs":[{"index":0,"text":"","finish_reason":null,"token_ids":[195]}]})",
+                R"({"id":"gen-x","outputs":[{"index":0,"text":"é","finish_reason":"length","stop_reason":null,)"
+                R"("monograph":{"prefill_cuda_graph_status":"replayed"},"token_ids":[169]}],)"
+                R"("monograph":{"prefill_cuda_graph_status":"replayed"}})",
+                "[DONE]"}));
+}
+
 TEST_F(Streams, ChatWithUsage) {
   engine.script = answer("hi");
   start();
