@@ -1,6 +1,6 @@
 #!/bin/sh
 # Branch coverage of src/graph and src/cache by the fast tests, branches of exceptions left out: tools/coverage.sh [OUTPUT.md]
-# Needs gcovr. Builds into build/coverage; prints the branches that no test takes. Fails below 95 %.
+# Needs gcovr. Builds into build/coverage; prints the branches that no test takes, each by its line. Fails below 95 %.
 set -eu
 cd "$(dirname "$0")/.."
 output=${1:-build/coverage/coverage.md}
@@ -25,6 +25,17 @@ report() {
   echo '```'
   report --branches
   echo '```'
+  echo
+  echo "Not taken, of the branches of each line:"
+  echo
+  report --json | python3 -c '
+import json, sys
+for file in json.load(sys.stdin)["files"]:
+    for line in file["lines"]:
+        counts = [branch["count"] for branch in line["branches"] if not branch["throw"]]
+        if 0 in counts:
+            text = open(file["file"]).read().split("\n")[line["line_number"] - 1].strip()
+            print("- {}:{}, {} of {}: `{}`".format(file["file"], line["line_number"], counts.count(0), len(counts), text))'
 } >"$output"
 sed -n '1,200p' "$output"
 report --branches --fail-under-branch 95 >/dev/null

@@ -684,7 +684,7 @@ std::int64_t simulate(std::uint64_t seed, int n_rounds) {
   return static_cast<std::int64_t>(sim.outcomes.size());
 }
 
-// MONOGRAPH_TEST_SEEDS=60000 makes more than ten million requests of it, for the long tier.
+// MONOGRAPH_TEST_SEEDS=75000 makes ten million requests of it, for the long tier.
 TEST(Scheduler, R16_R22_RandomTraffic) {
   const char* given = std::getenv("MONOGRAPH_TEST_SEEDS");
   const std::uint64_t n_seeds = given ? std::strtoull(given, nullptr, 10) : 50;
