@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/requirements.md against the tree: every S-id once and in order; each id of this milestone has evidence that exists, or says
+"""docs/requirements.md against the tree: every S-id, and the lane's R-ids, once and in order; each id of this milestone has evidence that exists, or says
 why it is open. Prints line and rule for each offence, and how many ids are green, partly green and open.
 
   check_requirements.py            the check
@@ -18,8 +18,9 @@ from check_bug_log import tests_of
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = "docs/requirements.md"
 LAST = 129
+RELIABILITY = ["R10", "R11", "R16"]  # the lane's rows among the reliability targets
 LATER = {"M2": [26, *range(62, 73), 74, 75, 76, 77], "M3": [18, 73, 93, 94, 96, 97, 99, 100, 101, 102, *range(105, 110)]}
-ROW = re.compile(r"^\| (S-\d+) \| (M\d) \| ([^|]+) \| (.*) \|$")
+ROW = re.compile(r"^\| (S-\d+|R\d+) \| (M\d) \| ([^|]+) \| (.*) \|$")
 ITEM = re.compile(r"`([^`]+)`")
 
 
@@ -69,16 +70,18 @@ def offences(document, root):
             continue
         identifier, stated, _, cell = row.groups()
         rows.append(identifier)
-        expected = milestone(int(identifier[2:]))
+        expected = milestone(int(identifier[2:])) if identifier.startswith("S-") else "M1"
         if stated != expected:
             found.append(f"{number}: {identifier} is of {expected}, not {stated}")
         items = ITEM.findall(cell)
         if not items and "open: " not in cell:
             found.append(f"{number}: {identifier} has neither evidence nor \"open: WHY\"")
         found += [f"{number}: {identifier}: {why}" for item in items if (why := wrong(item, root, cache))]
-    if rows != [f"S-{i:02}" for i in range(1, LAST + 1)]:
-        missing = [f"S-{i:02}" for i in range(1, LAST + 1) if f"S-{i:02}" not in rows]
-        found.append(f"rows are not S-01 to S-{LAST} once each and in order; missing: {', '.join(missing) or 'none'}")
+    expected = [f"S-{i:02}" for i in range(1, LAST + 1)] + RELIABILITY
+    if rows != expected:
+        missing = [identifier for identifier in expected if identifier not in rows]
+        found.append(f"rows are not S-01 to S-{LAST} and {', '.join(RELIABILITY)} once each and in order; missing: "
+                     f"{', '.join(missing) or 'none'}")
     return found
 
 
@@ -111,6 +114,7 @@ def self_test():
         (root / "tests/a_test.cpp").write_text("TEST(A, Works) {\n}\nTEST(A, Skips) {\n  GTEST_SKIP();\n}\n")
         (root / "tests/CMakeLists.txt").write_text("add_test(NAME layers COMMAND x)\n")
         rows = [f"| S-{i:02} | {milestone(i)} | title | `tests/a_test.cpp A.Works`, `ctest layers` |" for i in range(1, LAST + 1)]
+        rows += [f"| {name} | M1 | title | `ctest layers` |" for name in RELIABILITY]
         good = "\n".join(rows)
         assert offences(good, root) == [], offences(good, root)
         for bad, rule in (("\n".join(rows[1:]), "missing: S-01"), (good.replace("A.Works`", "A.Gone`", 1), "has no test"),
@@ -118,7 +122,7 @@ def self_test():
                           (good.replace("A.Works", "A.Skips", 1), "skips itself"), (good.replace("| M1 |", "| M2 |", 1), "is of M1"),
                           (good.replace("`tests/a_test.cpp A.Works`, `ctest layers`", "words", 1), "neither"),
                           (good.replace("ctest layers", "ctest other", 1), "CMake has no test"),
-                          (good.replace("`ctest layers`", "`run: nowhere.md`", 1), "no file")):
+                          (good.replace("`ctest layers`", "`run: nowhere.md`", 1), "no file"), ("\n".join(rows[:-1]), "missing: R16")):
             assert any(rule in line for line in offences(bad, root)), (rule, offences(bad, root))
 
 

@@ -113,8 +113,8 @@ def soaks(args, seed):
     return {
         "prefix_soak": lambda: soak("engine_test", "PrefixSoak.*", {"MONOGRAPH_SOAK_SECONDS": str(seconds), "TEST_SEED": str(seed)},
                                     r"\d+ requests, .*"),
-        "scheduler": lambda: soak("engine_test", "Scheduler.R22*", {"MONOGRAPH_TEST_SEEDS": str(args.runs // 400 or 2500)},
-                                  r"1 test .*ran"),
+        "scheduler": lambda: soak("engine_test", "Scheduler.R16_R22*", {"MONOGRAPH_TEST_SEEDS": str(args.runs // 400 or 2500)},
+                                  r"\d+ seeds, .*"),
         "mutations": lambda: soak("model_test", "Mutations.*", {"TEST_MUTATIONS": str(args.runs or 20000), "TEST_SEED": str(seed)},
                                   r"\d+ tests? .*ran")}
 
