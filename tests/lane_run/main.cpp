@@ -3,7 +3,7 @@
 // the same request alone and eager. Ends with one line of counts; the first violation ends it with exit code 1 and the
 // command that shows it again.
 //
-//   lane_run [--device cpu|cuda] [--steps N] [--seconds S] [--seed N]
+//   lane_run [--device cpu|cuda|cuda_sm80] [--steps N] [--seconds S] [--seed N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +15,7 @@
 #include "cache/reservation.h"
 #include "engine/batch_builder.h"
 #include "engine/scheduler.h"
+#include "monograph/error.h"
 #include "tests/lane_run/audit.h"
 #include "tests/lane_run/requests.h"
 
@@ -226,18 +227,26 @@ struct Arguments {
 
 Arguments parse(int argc, char** argv) {
   Arguments a;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--device") a.device = value;
-    if (flag == "--steps") a.steps = std::atoll(value.c_str());
-    if (flag == "--seconds") a.seconds = std::atof(value.c_str());
-    if (flag == "--seed") a.seed = std::strtoull(value.c_str(), nullptr, 10);
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--device" && !value.empty())
+      a.device = value;
+    else if (flag == "--steps" && std::atoll(value.c_str()) > 0)
+      a.steps = std::atoll(value.c_str());
+    else if (flag == "--seconds" && std::atof(value.c_str()) > 0)
+      a.seconds = std::atof(value.c_str());
+    else if (flag == "--seed" && !value.empty())
+      a.seed = std::strtoull(value.c_str(), nullptr, 10);
+    else
+      throw Error(ErrorCode::kInvalidArgument, flag + " " + value +
+                                                   ": expected --device cpu|cuda|cuda_sm80, --steps N, "
+                                                   "--seconds S or --seed N");
   }
   return a;
 }
 
 std::vector<World> worlds(const std::string& device) {
-  if (device == "cuda") return {{"cuda", DType::kBF16, 0, 64, 256}, {"cuda", DType::kBF16, 3, 64, 256}};
+  if (device != "cpu") return {{device, DType::kBF16, 0, 64, 256}, {device, DType::kBF16, 3, 64, 256}};
   return {{"cpu", DType::kF32, 0, 4, 64},
           {"cpu", DType::kF32, 3, 4, 64},
           {"cpu", DType::kBF16, 0, 4, 64},
@@ -292,4 +301,11 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace monograph::lane_run
 
-int main(int argc, char** argv) { return monograph::lane_run::main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return monograph::lane_run::main(argc, argv);
+  } catch (const monograph::Error& e) {
+    std::fprintf(stderr, "lane_run: %s\n", e.what());
+    return 2;
+  }
+}
