@@ -65,6 +65,11 @@ stage 120 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=-
   python3 -B tests/e2e/smoke_test.py
 quote smoke '^ok|^FAIL|step '
 
+# What each bucket's graph costs at start-up: two warm-ups, the capture, a replay as self-test (target: 50 ms), its memory, its
+# time and eager's.
+stage 60 graphs "$build/monograph" inspect graphs --model $configs/Qwen3-0.6B --load-format dummy --device cuda --prefill-graph-policy measured
+quote graphs '^prefill graphs|^arena|^\|'
+
 stage 60 gemm "$build/gemm_bench" check
 stage 60 gemm_times "$build/gemm_bench" time
 
