@@ -61,7 +61,7 @@ quote sm80_ptx '^\[  (PASSED|FAILED)|positions equal|settings over'
 stage $((${LANE_SECONDS:-600} + 60)) lane_run "$build/tests/lane_run" --device cuda --steps 1000000000 \
   --seconds "${LANE_SECONDS:-600}" --seed "${LANE_SEED:-1}"
 quote lane_run 'lane_run|requests=|statuses|FAILED|replay:'
-stage 120 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=--device cuda" MONOGRAPH_SMOKE_LAYERS=512 \
+stage 120 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=--device cuda --memory-fraction 0.3" MONOGRAPH_SMOKE_LAYERS=512 \
   python3 -B tests/e2e/smoke_test.py
 quote smoke '^ok|^FAIL|step '
 
