@@ -20,6 +20,9 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 constexpr const char* kStopping = "the engine is stopping";
 
+/// Never empty: an empty failure is none.
+std::string text_of(const std::exception& e) { return *e.what() != '\0' ? e.what() : "an exception without a message"; }
+
 }  // namespace
 
 Loop::Loop(LoopConfig config, Runner& runner, BlockPool& pool, Metrics& metrics, Log log)
@@ -90,10 +93,12 @@ void Loop::run_next_step(std::span<StepPlan> rest) {
   try {
     result = execute(step);
   } catch (const Error& e) {
-    failure = e.what();
+    failure = text_of(e);
     device_failed = e.code() == ErrorCode::kDevice;
   } catch (const std::exception& e) {
-    failure = e.what();
+    failure = text_of(e);
+  } catch (...) {
+    failure = "an exception of an unknown type";
   }
   const auto done = Clock::now();
   emit(failure.empty() ? scheduler_.commit(step, result, done) : scheduler_.fail(step, "a step failed: " + failure));

@@ -205,6 +205,24 @@ TEST_F(LoopTest, R16_BrokenAccountsAreQuarantined) {
   }
 }
 
+// Whatever is thrown, with or without a message, fails its step and nothing else.
+TEST_F(LoopTest, AFailureOfAnyTypeIsAFailure) {
+  before_step_ = [](std::int64_t step, const Batch&) {
+    if (step == 2) throw std::runtime_error("");
+    if (step == 4) throw 42;
+    if (step == 6) throw Error(ErrorCode::kInternal, "");
+  };
+  start();
+  for (const char* said : {"without a message", "unknown type", "without a message"}) {
+    Handle failed = submit(prompt_of(5), 6);
+    failed.drain();
+    EXPECT_EQ(failed.last.finish, FinishReason::kError);
+    EXPECT_NE(failed.last.error.find(said), std::string::npos) << failed.last.error;
+    EXPECT_EQ(failed.tokens.size(), 1u);
+  }
+  EXPECT_EQ(submit(prompt_of(5), 6).drain().tokens, solo(prompt_of(5), 6));
+}
+
 TEST_F(LoopTest, FailedStepEndsItsRequestsAndTheLoopGoesOn) {
   before_step_ = [](std::int64_t step, const Batch&) {
     if (step == 2) throw std::runtime_error("step 2 is made to fail");
