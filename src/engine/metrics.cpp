@@ -131,13 +131,12 @@ void render_graphs(Text& text, const MetricValues& v) {
   text.counter("monograph_decode_graph_misses", static_cast<double>(r.decode_eager), "Decode steps that ran eager.");
   text.counter("monograph_prefill_graph_padding_tokens", static_cast<double>(r.padding_tokens),
                "Tokens of buckets that no sequence used.");
-  text.family("monograph_prefill_graph_bucket_hits_total", "counter", "Replays by bucket.");
+  text.family("monograph_prefill_graph_bucket_hits_total", "counter", "Replays with prefill work by bucket.");
+  std::map<int, std::int64_t> hits = r.bucket_hits;
   for (const auto& captured : v.captures)
-    if (captured.family == "extend") {
-      const auto hits = r.bucket_hits.find(captured.bucket);
-      text.sample(hits == r.bucket_hits.end() ? 0 : static_cast<double>(hits->second),
-                  label("bucket", std::to_string(captured.bucket)));
-    }
+    if (captured.family == "extend") hits.try_emplace(captured.bucket, 0);
+  for (const auto& [bucket, count] : hits)
+    text.sample(static_cast<double>(count), label("bucket", std::to_string(bucket)));
   text.family("monograph_graph_capture_us", "gauge", "Time that capturing took.");
   std::map<std::string, std::int64_t> memory{{"decode", 0}, {"extend", 0}};
   for (const auto& captured : v.captures) {

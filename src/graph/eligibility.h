@@ -19,7 +19,8 @@ bool topology_supported(const Topology& topology);
 struct Eligibility {
   PrefillStatus status = PrefillStatus::kReplayed;  ///< kReplayed: a graph fits.
   int bucket = 0;
-  std::string detail;  ///< For the log, with the numbers.
+  std::string detail;                   ///< For the log, with the numbers.
+  GraphRole role = GraphRole::kExtend;  ///< Whose graph.
   bool ok() const { return status == PrefillStatus::kReplayed; }
 };
 

@@ -175,14 +175,17 @@ class RunnerImpl : public Runner {
     return limits;
   }
 
-  /// The gates, then the policy.
+  /// The gates, then the policy, then whose graph.
   Eligibility choose(const Batch& batch) const {
     if (families_.extend_status != PrefillStatus::kReplayed) return {families_.extend_status, 0, "decided at start-up"};
     Eligibility found = check_batch(limits_, batch);
     if (found.ok() && config_.policy == GraphPolicy::kMeasured &&
         families_.policy.eager_is_faster(found.bucket, batch.n_tokens()))
       return {PrefillStatus::kEagerMeasuredFaster, 0, "bucket " + std::to_string(found.bucket)};
-    return found;
+    if (!found.ok()) return found;
+    // Rows of one token each are a decode step in all but name, and the decode ladder may fit them more closely.
+    Eligibility decode = choose_decode(batch);
+    return decode.ok() && decode.bucket < found.bucket ? decode : found;
   }
 
   StepResult run_prefill(const Batch& batch) {
@@ -193,11 +196,12 @@ class RunnerImpl : public Runner {
       result.status = chosen.status;
       return result;
     }
-    families_.extend->replay(batch, chosen.bucket);
+    GraphFamily& family = chosen.role == GraphRole::kDecode ? *families_.decode : *families_.extend;
+    family.replay(batch, chosen.bucket);
     ++stats_.prefill_replays;
     ++stats_.bucket_hits[chosen.bucket];
     stats_.padding_tokens += chosen.bucket - batch.n_tokens();
-    return finish(*families_.extend, batch, chosen.bucket, PrefillStatus::kReplayed);
+    return finish(family, batch, chosen.bucket, PrefillStatus::kReplayed);
   }
 
   Eligibility choose_decode(const Batch& batch) const {
@@ -207,7 +211,7 @@ class RunnerImpl : public Runner {
       return {PrefillStatus::kInputMetadataInvalid, 0, "a decode row of more than one token"};
     const auto bucket = pick_bucket(families_.decode->ladder(), n_rows);
     if (!bucket) return {PrefillStatus::kRequestCountExceedCaptureLimit, 0, "more rows than the largest bucket"};
-    return {PrefillStatus::kReplayed, *bucket, {}};
+    return {PrefillStatus::kReplayed, *bucket, {}, GraphRole::kDecode};
   }
 
   StepResult run_decode(const Batch& batch) {

@@ -23,7 +23,7 @@ namespace monograph {
 struct RunnerStats {
   std::int64_t steps = 0, prefill_replays = 0, decode_replays = 0, decode_eager = 0;
   std::int64_t padding_tokens = 0;
-  std::map<int, std::int64_t> bucket_hits;  ///< extend family
+  std::map<int, std::int64_t> bucket_hits;  ///< of replays with prefill work
   std::vector<std::int64_t> fallbacks;      ///< By PrefillStatus; every reason exists from the start.
   std::vector<std::int64_t> decode_misses;  ///< The same for decode steps; they add up to decode_eager.
 };

@@ -61,6 +61,7 @@ class EveryBucket : public ::testing::TestWithParam<Case> {
     options.model.n_kv_heads = GetParam().n_kv_heads;
     options.model.pad_token_id = std::numeric_limits<std::int32_t>::max();
     options.runner.skip_padding = GetParam().skip_padding;
+    options.runner.decode_buckets = {};  // else one token would ride there
     return options;
   }
 };
@@ -124,6 +125,47 @@ INSTANTIATE_TEST_SUITE_P(R10, EveryBucket, ::testing::ValuesIn(cases()), [](cons
   return c.device + (c.dtype == DType::kF32 ? "_f32" : "_bf16") + "_kv" + std::to_string(c.n_kv_heads) + "_prefix" +
          std::to_string(c.prefix) + (c.skip_padding ? "_skip" : "_pad");
 });
+
+// A one-token prompt, or what a prefix hit leaves, replays the decode graph that fits it; its bits and status are those
+// of any prefill. Two tokens do not fit there.
+TEST_P(RunnerTest, OneTokenRowsRideTheDecodeGraphs) {
+  LaneOptions options = on_device();
+  options.runner.decode_buckets = {1, 2, 4};
+  Lane lane(options);
+  for (int n_rows : {1, 2, 3, 5}) {
+    SCOPED_TRACE(std::to_string(n_rows) + " rows");
+    const auto run = [&](auto step) {
+      std::vector<TestSequence> sequences;
+      Batch before, batch;
+      for (int i = 0; i < n_rows; ++i)
+        sequences.push_back(lane.sequence(21, 7u + static_cast<unsigned>(i), 1 + 2 * i, i));
+      for (auto& s : sequences) lane.add(before, s, 20, true, false);
+      lane.runner().run_eager(before, 0);
+      for (auto& s : sequences) lane.add(batch, s, 1);
+      step(batch);
+      std::vector<std::vector<float>> logits;
+      for (int i = 0; i < n_rows; ++i) logits.push_back(lane.logits(i));
+      return logits;
+    };
+    const auto replays = lane.runner().stats().prefill_replays;
+    const int wanted = n_rows == 1 ? 1 : n_rows == 2 ? 2 : n_rows == 3 ? 4 : options.runner.prefill_buckets.front();
+    const auto replayed = run([&](const Batch& batch) {
+      EXPECT_EQ(lane.runner().check(batch).bucket, wanted);
+      const StepResult result = lane.runner().run(batch);
+      EXPECT_EQ(result.status, PrefillStatus::kReplayed);
+      EXPECT_EQ(result.bucket, wanted);
+    });
+    EXPECT_EQ(lane.runner().stats().prefill_replays, replays + 1);
+    EXPECT_EQ(lane.runner().stats().decode_replays, 0);
+    EXPECT_EQ(lane.runner().stats().bucket_hits.at(wanted), 1);
+    const auto eager = run([&](const Batch& batch) { lane.runner().run_eager(batch, 0); });
+    for (int i = 0; i < n_rows; ++i) EXPECT_TRUE(same_bits(replayed[i], eager[i])) << "row " << i;
+  }
+  TestSequence two = lane.sequence(2, 3, 1);
+  Batch batch;
+  lane.add(batch, two, 2);
+  EXPECT_EQ(lane.runner().run(batch).bucket, options.runner.prefill_buckets.front());
+}
 
 TEST_P(RunnerTest, ChunksPackingAndDecodeKeepTheBits) {  // D8, R11
   for (DType dtype : {DType::kF32, DType::kBF16}) {
@@ -579,7 +621,9 @@ TEST_P(RunnerTest, PG07_SparseBucketsCostNoMoreThanEager) {
 }
 
 TEST_P(RunnerTest, S14_EveryLengthReplaysInTheSmallestBucketUnderAlways) {
-  Lane lane(on_device());
+  LaneOptions options = on_device();
+  options.runner.decode_buckets = {};  // else one token would ride there
+  Lane lane(options);
   int previous = 0;
   for (int bucket : lane.options().runner.prefill_buckets) {
     TestSequence s = lane.sequence(previous + 1, 1, 1);

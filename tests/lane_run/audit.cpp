@@ -92,7 +92,8 @@ std::optional<StepResult> Audit::run(const Batch& batch, std::optional<DevicePoi
   const RunnerStats stats = runner.stats();
   const Eligibility chosen = runner.check(batch);
   const Eligibility again = runner.check(batch);
-  require(chosen.status == again.status && chosen.bucket == again.bucket, "I9: the same batch was judged twice apart");
+  require(chosen.status == again.status && chosen.bucket == again.bucket && chosen.role == again.role,
+          "I9: the same batch was judged twice apart");
   require(runner.stats().fallbacks == stats.fallbacks && runner.stats().steps == stats.steps,
           "I7: PREPARE left a trace");
   const Staging* extend = runner.staging(GraphRole::kExtend);
@@ -191,7 +192,7 @@ void Audit::check_cache(const Batch& batch, bool ran) {
 
 /// I3: the whole staged set on the device is this batch's and nothing else's.
 void Audit::check_staged(const Batch& batch, const StepResult& result) {
-  const GraphRole role = batch.has_prefill() ? GraphRole::kExtend : GraphRole::kDecode;
+  const GraphRole role = batch.has_prefill() ? lane_.runner().check(batch).role : GraphRole::kDecode;
   const Staging& staging = *lane_.runner().staging(role);
   const InputShape& shape = staging.shape();
   const StepInputs in = staging.inputs(result.bucket, options().runner.skip_padding);
