@@ -1,6 +1,6 @@
-// mma.sync m16n8k16 on one work item and kv head a CTA: a warp has 16 rows and walks the keys tile by tile, K of the
-// next tile on its way while the values of this one are summed. A head of 256 is two CTAs, each with half of the
-// values' columns.
+// mma.sync m16n8k16 on one work item and kv head a CTA: a warp has 16 rows and walks the keys tile by tile, the next
+// tile on its way meanwhile; warps without rows help to bring it. A head of 256 is two CTAs, each with half of the
+// values' columns and no room for a second tile.
 #include "ops/cuda/sm80/attention.h"
 
 #include "base/check.h"
@@ -8,20 +8,23 @@
 namespace monograph::cuda::sm80 {
 namespace {
 
+constexpr int kThreads = 128;
+
 /// Tiles in shared memory have rows of 64 values, swizzled; a head of more lies in several of them.
 template <int D>
 struct Tile {
   static constexpr int kColumns = D < 128 ? D : 128, kParts = D / kColumns;  // of the values, by one CTA
   static constexpr int kBox = kKeys * 128, kBoxes = (D + 63) / 64, kValueBoxes = (kColumns + 63) / 64;
-  static constexpr int shared_bytes(int rows) { return kBoxes * rows * 128 + (kBoxes + kValueBoxes) * kBox; }
+  static constexpr int kStages = D <= 128 ? 2 : 1, kStageBytes = (kBoxes + kValueBoxes) * kBox;
+  static constexpr int shared_bytes(int rows) { return kBoxes * rows * 128 + kStages * kStageBytes; }
 };
 
 /// `rows` rows of kColumns values, `pitch` values apart, into boxes of `rows` rows; zeros from row `n_valid` on.
 template <int kColumns, typename RowAt>
 __device__ __forceinline__ void fetch_rows(std::uint32_t to, int rows, int n_valid, const RowAt& row_at) {
   constexpr int kChunks = kColumns / 8;
-#pragma unroll 8
-  for (int i = threadIdx.x; i < rows * kChunks; i += blockDim.x) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < rows * kChunks; i += kThreads) {
     const int row = i / kChunks, chunk = i % kChunks;
     copy16(to + chunk / 8 * rows * 128 + swizzled(row, chunk % 8), row_at(row < n_valid ? row : 0) + chunk * 8,
            row < n_valid);
@@ -29,14 +32,14 @@ __device__ __forceinline__ void fetch_rows(std::uint32_t to, int rows, int n_val
 }
 
 template <int D>
-__global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) {
+__global__ void __launch_bounds__(kThreads) attention_kernel(AttentionArguments arg) {
   using Tile = Tile<D>;
   constexpr int kColumns = Tile::kColumns;
   if (static_cast<int>(blockIdx.x) >= *arg.work.n_items) return;
   extern __shared__ __align__(128) unsigned char shared[];
   const AttentionItem& item = arg.work.items[blockIdx.x];
   const int group = arg.work.heads_per_kv, kv_head = blockIdx.y, first_column = blockIdx.z * kColumns;
-  const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * 16, tile_rows = blockDim.x / 2;
+  const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * 16, tile_rows = arg.work.tile_rows;
   const int row0 = item.tile * tile_rows, n_rows = min(tile_rows, item.length * group - row0);
   const int n_keys = item.prefix + (row0 + n_rows - 1) / group + 1, n_tiles = (n_keys + kKeys - 1) / kKeys;
   // The tiles that this warp's rows see.
@@ -45,22 +48,20 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
   int position[2];
   for (int i = 0; i < 2; ++i) position[i] = item.prefix + (row0 + warp_row + lane / 4 + 8 * i) / group;
 
-  const std::uint32_t at_q = shared_address(shared), at_k = at_q + Tile::kBoxes * tile_rows * 128,
-                      at_v = at_k + Tile::kBoxes * Tile::kBox;
+  const std::uint32_t at_q = shared_address(shared), tiles = at_q + Tile::kBoxes * tile_rows * 128;
   const std::int32_t* table = arg.table + static_cast<std::int64_t>(item.slot) * arg.table_width;
-  const auto fetch_block = [&]<int kWidth>(std::uint32_t to, const __nv_bfloat16* data, int tile, int column) {
+  const auto fetch = [&](int tile) {
     if (tile < n_tiles) {
+      const std::uint32_t to = tiles + tile % Tile::kStages * Tile::kStageBytes;
       const std::int32_t block = tile < kSplitTiles && arg.first_group ? item.blocks[tile] : table[tile];
-      const __nv_bfloat16* from =
-          data + (static_cast<std::int64_t>(block) * arg.n_kv_heads + kv_head) * kKeys * D + column;
+      const std::int64_t from = (static_cast<std::int64_t>(block) * arg.n_kv_heads + kv_head) * kKeys * D;
       // Rows that nobody sees are zero: a weight of zero times a NaN is a NaN.
-      fetch_rows<kWidth>(to, kKeys, n_keys - tile * kKeys, [&](int row) { return from + row * D; });
+      const int n_valid = n_keys - tile * kKeys;
+      fetch_rows<D>(to, kKeys, n_valid, [&](int row) { return arg.k + from + row * D; });
+      fetch_rows<kColumns>(to + Tile::kBoxes * Tile::kBox, kKeys, n_valid,
+                           [&](int row) { return arg.v + from + row * D + first_column; });
     }
     commit_copies();
-  };
-  const auto fetch_keys = [&](int tile) { fetch_block.template operator()<D>(at_k, arg.k, tile, 0); };
-  const auto fetch_values = [&](int tile) {
-    fetch_block.template operator()<kColumns>(at_v, arg.v, tile, first_column);
   };
 
   float s[32], acc[kColumns / 2], total[kColumns / 2], base[2] = {-INFINITY, -INFINITY}, sum[2] = {}, factor[2];
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
 #pragma unroll
   for (int i = 0; i < kColumns / 2; ++i) acc[i] = total[i] = 0.0f;
 
-  const auto score = [&] {
+  const auto score = [&](std::uint32_t at_k) {
 #pragma unroll
     for (int i = 0; i < 32; ++i) s[i] = 0.0f;
 #pragma unroll
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
       sum[i] = fmaf(sum[i], factor[i], tile_sum(groups[0], groups[1], groups[2], groups[3]));
     }
   };
-  const auto sum_values = [&] {
+  const auto sum_values = [&](std::uint32_t at_v) {
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) acc[i] *= factor[i / 2 % 2];
 #pragma unroll
@@ -142,20 +143,18 @@ __global__ void __launch_bounds__(128) attention_kernel(AttentionArguments arg) 
 
   fetch_rows<D>(at_q, tile_rows, n_rows,
                 [&](int row) { return arg.q + row_offset<D>(arg, item.first_token, kv_head, row0 + row); });
-  fetch_keys(0);
+  if constexpr (Tile::kStages > 1) fetch(0);
   for (int tile = 0; tile < n_tiles; ++tile) {
-    const bool sees = tile < n_own;
-    fetch_values(tile);
-    wait_copies<1>();
+    fetch(tile + Tile::kStages - 1);
+    wait_copies<Tile::kStages - 1>();
     __syncthreads();
-    if (sees) score();
-    __syncthreads();
-    fetch_keys(tile + 1);
-    if (sees && tile > 0 && tile % kSplitTiles == 0) close_split();
-    if (sees) weigh(tile);
-    wait_copies<1>();
-    __syncthreads();
-    if (sees) sum_values();
+    if (tile < n_own) {
+      const std::uint32_t at_k = tiles + tile % Tile::kStages * Tile::kStageBytes;
+      score(at_k);
+      if (tile > 0 && tile % kSplitTiles == 0) close_split();
+      weigh(tile);
+      sum_values(at_k + Tile::kBoxes * Tile::kBox);
+    }
     __syncthreads();
   }
   close_split();
@@ -177,8 +176,8 @@ void launch_attention(LaunchStream stream, const AttentionArguments& arg, int ma
   auto kernel = attention_kernel<D>;
   static const bool ready = (allow_shared(kernel, Tile<D>::shared_bytes(64)), true);
   static_cast<void>(ready);
-  const int rows = arg.work.tile_rows;
-  launch(stream, dim3(max_items, arg.n_kv_heads, Tile<D>::kParts), 2 * rows, Tile<D>::shared_bytes(rows), kernel, arg);
+  const dim3 grid(max_items, arg.n_kv_heads, Tile<D>::kParts);
+  launch(stream, grid, kThreads, Tile<D>::shared_bytes(arg.work.tile_rows), kernel, arg);
 }
 
 }  // namespace
