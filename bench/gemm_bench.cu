@@ -72,7 +72,7 @@ struct Rig {
   cudaStream_t stream{};
   __nv_bfloat16 *a, *w, *x, *y;
   float *wanted, *got;
-  std::int32_t *n_rows, *zeros, *locs;
+  std::int32_t *n_rows, *locs;
   int* different;
   std::int64_t w_count;
   Rig() : w_count(1200ll << 20) {
@@ -85,8 +85,7 @@ struct Rig {
     got = allocate<float>(1100ll * 24576);
     n_rows = allocate<std::int32_t>(1);
     different = allocate<int>(1);
-    zeros = allocate<std::int32_t>(8192), locs = allocate<std::int32_t>(8192);
-    CUDA_CHECK(cudaMemset(zeros, 0, 4 * 8192));
+    locs = allocate<std::int32_t>(8192);
     std::vector<std::int32_t> ascending(8192);
     for (int i = 0; i < 8192; ++i) ascending[i] = 64 + i;
     CUDA_CHECK(cudaMemcpy(locs, ascending.data(), 4 * 8192, cudaMemcpyHostToDevice));
@@ -106,42 +105,55 @@ struct Rig {
   }
 };
 
-template <typename Choice>
+template <typename Tile>
 struct Named {
-  using Tile = typename Choice::Tile;
   static std::string name() {
     return std::to_string(Tile::BM) + "x" + std::to_string(Tile::BN) + "c" + std::to_string(Tile::CM) +
            std::to_string(Tile::CN);
   }
 };
 
-template <typename Choice>
+/// Whether a tile serves a product at all.
+template <typename Tile>
+bool serves(const GemmInputs& in) {
+  return k_segments(in.n, in.k) == 1 || Tile::kSegments;
+}
+
+template <typename Tile>
 void check(Rig& rig, const GemmInputs& in, int rows) {
-  using Tile = typename Choice::Tile;
-  if (k_segments(in.n, in.k) > 1 && !Choice::kSegments) return;
+  if (!serves<Tile>(in)) return;
   const auto report = [&](const char* what, int n) {
     rig.n_wrong += n != 0;
     if (n)
-      std::printf("DIFFERENT %s %s m %d of %d n %d k %d: %d\n", what, Named<Choice>::name().c_str(), rows, in.max_rows,
+      std::printf("DIFFERENT %s %s m %d of %d n %d k %d: %d\n", what, Named<Tile>::name().c_str(), rows, in.max_rows,
                   in.n, in.k, n);
   };
   const std::int64_t count = static_cast<std::int64_t>(rows) * in.n;
   CUDA_CHECK(cudaMemsetAsync(rig.got, 0xff, 4 * count, rig.stream));
-  launch_wide<Tile, Choice::kSegments>(rig.stream, in, StoreFloat{rig.got, in.n, in.n});
+  launch_wide<Tile>(rig.stream, in, StoreFloat{rig.got, in.n, in.n});
   report("float", rig.differences(rig.got, rig.wanted, 4 * count));
   for (auto* to : {rig.x, rig.y}) fill<<<256, 256, 0, rig.stream>>>(to, count, 3, 1.0f);
   apply<<<256, 256, 0, rig.stream>>>(rig.wanted, rows, in.n, AddResidual{rig.x, in.n});
-  launch_wide<Tile, Choice::kSegments>(rig.stream, in, AddResidual{rig.y, in.n});
+  launch_wide<Tile>(rig.stream, in, AddResidual{rig.y, in.n});
   report("residual", rig.differences(rig.x, rig.y, 2 * count));
   apply<<<256, 256, 0, rig.stream>>>(rig.wanted, rows, in.n, GatedSilu{rig.x, in.n / 2});
-  launch_wide<Tile, Choice::kSegments>(rig.stream, in, GatedSilu{rig.y, in.n / 2});
+  launch_wide<Tile>(rig.stream, in, GatedSilu{rig.y, in.n / 2});
   report("gated", rig.differences(rig.x, rig.y, count));
 }
 
-template <typename... Choices>
+template <typename... Tiles>
 void check_all(Rig& rig) {
-  for (const auto [n, k] :
-       {std::pair{1024, 2048}, {1024, 3072}, {6144, 1024}, {576, 576}, {960, 576}, {200, 128}, {4096, 1536}})
+  for (const auto [n, k] : {std::pair{1024, 2048},
+                            {1024, 3072},
+                            {6144, 1024},
+                            {576, 576},
+                            {960, 576},
+                            {200, 128},
+                            {4096, 1536},
+                            {1024, 1536},
+                            {2048, 1152},
+                            {512, 1664},
+                            {1024, 8192}})
     for (const auto [rows, most] : {std::pair{1, 32},
                                     {17, 17},
                                     {64, 64},
@@ -156,7 +168,7 @@ void check_all(Rig& rig) {
       GemmInputs all = in;
       all.max_rows = rows;
       reference<<<dim3((rows + 15) / 16, (n + 7) / 8), 32, 0, rig.stream>>>(all, rig.wanted);
-      (check<Choices>(rig, in, rows), ...);
+      (check<Tiles>(rig, in, rows), ...);
       CUDA_CHECK(cudaGetLastError());
     }
   std::printf("checked, %d of the comparisons different\n", rig.n_wrong);
@@ -190,9 +202,9 @@ double time_us(Rig& rig, int n_products, const Work& work) {
   return ms[3] * 1000 / n_products;
 }
 
-template <typename Epilogue, typename... Choices>
+template <typename Epilogue, typename... Tiles>
 void time_all(Rig& rig, const char* what, int n, int k, const Epilogue& epilogue) {
-  for (int m : {64, 128, 256, 512, 1024, 2048}) {
+  for (int m : {32, 64, 128, 256, 512}) {
     const std::int64_t size = static_cast<std::int64_t>(n) * k;
     const int copies = static_cast<int>(std::min<std::int64_t>(rig.w_count / size, 64));
     const int n_products = m >= 2048 ? 12 : 56;
@@ -200,26 +212,24 @@ void time_all(Rig& rig, const char* what, int n, int k, const Epilogue& epilogue
     std::printf("%-8s n %5d k %5d m %4d floor %7.2f", what, n, k, m, floor);
     double least = 1e30, chosen = 0;
     std::string best, choice;
-    const auto each = [&]<typename Choice>() {
-      if (k_segments(n, k) > 1 && !Choice::kSegments) return;
+    const auto each = [&]<typename Tile>() {
+      if (!serves<Tile>(GemmInputs{rig.a, rig.w, n, k, nullptr, m})) return;
       if constexpr (Epilogue::kWholeHeads) {
-        using Tile = typename Choice::Tile;
         const int d = epilogue.head_dim;
         if (Tile::BN % d != 0 && !(d % Tile::BN == 0 && Tile::CN % (d / Tile::BN) == 0 &&
                                    WideGrid<Tile>(m, n).n_items() * Tile::kCtas <= 120))
           return;
       }
       const double us = time_us(rig, n_products, [&](int i) {
-        launch_wide<typename Choice::Tile, Choice::kSegments>(
-            rig.stream, GemmInputs{rig.a, rig.w + i % copies * size, n, k, nullptr, m}, epilogue);
+        launch_wide<Tile>(rig.stream, GemmInputs{rig.a, rig.w + i % copies * size, n, k, nullptr, m}, epilogue);
       });
-      const double model = wide_cycles<typename Choice::Tile>(m, n, k);
-      if (us < least) least = us, best = Named<Choice>::name();
+      const double model = wide_cycles<Tile>(m, n, k, Epilogue::kWholeHeads);
+      if (us < least) least = us, best = Named<Tile>::name();
       if (choice.empty() || model < chosen)
-        chosen = model, choice = Named<Choice>::name() + " " + std::to_string(us).substr(0, 6);
-      std::printf(" %s %.2f/%.1f", Named<Choice>::name().c_str(), us, model / 1750);
+        chosen = model, choice = Named<Tile>::name() + " " + std::to_string(us).substr(0, 6);
+      std::printf(" %s %.2f/%.1f", Named<Tile>::name().c_str(), us, model / 1750);
     };
-    (each.template operator()<Choices>(), ...);
+    (each.template operator()<Tiles>(), ...);
     std::printf(" | best %s %.2f chosen %s\n", best.c_str(), least, choice.c_str());
   }
 }
@@ -232,30 +242,31 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "check";
   Rig rig;
   if (mode == "check")
-    check_all<WideChoice<64, 16, 1, 4, true>, WideChoice<64, 32, 1, 4, true>, WideChoice<64, 64, 1, 2, true>,
-              WideChoice<64, 32, 1, 1, true>, WideChoice<128, 64, 2, 1, true>, WideChoice<128, 128, 2, 1, true>,
-              WideChoice<128, 256, 2, 1>, WideChoice<64, 48, 1, 4>, WideChoice<64, 96, 1, 2>, WideChoice<128, 96, 1, 2>,
-              WideChoice<128, 192, 2, 1>>(rig);
+    check_all<WideTile<64, 16, 1, 4, true>, WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>,
+              WideTile<64, 32, 1, 1, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
+              WideTile<128, 256, 2, 1>, WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>, WideTile<128, 96, 1, 2>,
+              WideTile<128, 192, 2, 1>>(rig);
   if (mode == "time") {
     const auto plain = [&](const char* what, int n, int k) {
-      time_all<AddResidual, WideChoice<64, 16, 1, 4, true>, WideChoice<64, 32, 1, 4, true>,
-               WideChoice<64, 64, 1, 2, true>, WideChoice<64, 32, 1, 1, true>, WideChoice<64, 16, 1, 1, true>,
-               WideChoice<128, 32, 1, 2, true>, WideChoice<128, 64, 2, 1, true>, WideChoice<128, 128, 2, 1, true>,
-               WideChoice<128, 256, 2, 1>>(rig, what, n, k, AddResidual{rig.x, n});
+      time_all<AddResidual, WideTile<64, 16, 1, 4, true>, WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>,
+               WideTile<64, 32, 1, 1, true>, WideTile<64, 16, 1, 1, true>, WideTile<128, 32, 1, 2, true>,
+               WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
+          rig, what, n, k, AddResidual{rig.x, n});
     };
     const auto gated = [&](const char* what, int n, int k) {
-      time_all<GatedSilu, WideChoice<64, 32, 1, 4>, WideChoice<64, 48, 1, 4>, WideChoice<64, 96, 1, 2>,
-               WideChoice<128, 96, 1, 2>, WideChoice<128, 192, 2, 1>, WideChoice<128, 256, 2, 1>>(
-          rig, what, n, k, GatedSilu{rig.x, n / 2});
+      time_all<GatedSilu, WideTile<64, 32, 1, 1>, WideTile<64, 96, 1, 1>, WideTile<128, 96, 1, 1>,
+               WideTile<128, 48, 1, 1>, WideTile<64, 32, 1, 4>, WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>,
+               WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(rig, what, n, k,
+                                                                                            GatedSilu{rig.x, n / 2});
     };
     const auto heads = [&](const char* what, int n, int k, int n_heads) {
       StoreHeads e{};
       e.q_norm = e.k_norm = rig.wanted + 1000000, e.eps = 1e-6f, e.cos = e.sin = rig.wanted, e.n_positions = 4096;
-      e.positions = e.kv_locs = rig.zeros, e.n_heads = n_heads, e.n_kv_heads = 8, e.head_dim = 128, e.block_size = 64;
+      e.positions = rig.locs, e.n_heads = n_heads, e.n_kv_heads = 8, e.head_dim = 128, e.block_size = 64;
       e.q = e.k = e.v = rig.x;
       e.kv_locs = rig.locs;
-      time_all<StoreHeads, WideChoice<64, 32, 1, 4>, WideChoice<64, 64, 1, 2>, WideChoice<128, 64, 1, 2>,
-               WideChoice<128, 128, 2, 1>, WideChoice<128, 128, 1, 2>, WideChoice<128, 256, 2, 1>>(rig, what, n, k, e);
+      time_all<StoreHeads, WideTile<64, 32, 1, 4>, WideTile<64, 64, 1, 2>, WideTile<128, 64, 1, 2>,
+               WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>>(rig, what, n, k, e);
     };
     heads("qkv", 4096, 1024, 16), heads("qkv-8b", 6144, 4096, 32);
     plain("o", 1024, 2048), plain("down", 1024, 3072), gated("gate_up", 6144, 1024);

@@ -78,7 +78,7 @@ TEST_P(Bits, AloneInEveryBucket) {
       const Reference wanted = reference(s);
       lane_.fill_cache(0xff);
       const StepResult result = run(s, n);
-      EXPECT_EQ(result.bucket, bucket);
+      EXPECT_EQ(result.bucket, n == 1 ? 1 : bucket);  // one token rides the decode graph
       expect(0, s, wanted, std::to_string(n) + " tokens, replayed");
       s.cached = 0;
       Batch batch;

@@ -10,13 +10,6 @@ __device__ __forceinline__ std::uint64_t transposed_operand(std::uint32_t addres
   return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | (512ull << 16) | (64ull << 32) | (1ull << 62);
 }
 
-/// The compiler may not move a use of these registers across this point, past the wait for the product that owns them.
-template <int N>
-__device__ __forceinline__ void hold(float (&d)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-
 /// d [64, N] (+)= a [64, 16] b, b as operand() [N, 16]^T or as transposed_operand() [16, N]. Layouts of a and d as
 /// mma.sync's.
 template <int N, int Transposed>

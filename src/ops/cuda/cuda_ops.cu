@@ -1,5 +1,6 @@
 // Construction, workspaces and weights of the CUDA ops.
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/gemm_inputs.cuh"
 #include "ops/cuda/head_keys.cuh"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ void CudaOps::reserve(const WorkspaceShape& shape) {
   const std::int64_t tokens = std::max(shape.max_tokens, shape.max_rows);
   const std::int64_t qkv_rows = static_cast<std::int64_t>(shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim;
   const std::int64_t group = shape.n_heads / shape.n_kv_heads;
-  normed_ = device_.allocate(2 * tokens * shape.model_dim);
+  normed_ = device_.allocate(2 * cuda::with_whole_tiles(tokens) * shape.model_dim);
   qkv_ = device_.allocate(4 * tokens * qkv_rows);
   work_ = device_.allocate(4 * 64 + static_cast<std::int64_t>(sizeof(cuda::AttentionItem)) *
                                         (tokens * group / 16 + shape.max_rows + 2));

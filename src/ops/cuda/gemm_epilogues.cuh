@@ -2,6 +2,9 @@
 // lane c the columns 8 j + 2 c and the next of tile j. Epilogues take *pieces* (32 columns of one row, spread over a
 // quad) or, at a matrix's ragged end and in narrow kernels, single pairs of columns; the bits are the same.
 #pragma once
+#include <type_traits>
+#include <utility>
+
 #include "ops/cuda/gemm_inputs.cuh"
 #include "ops/cuda/qkv_epilogue.cuh"
 #include "ops/cuda/wgmma.cuh"
@@ -29,37 +32,86 @@ __device__ __forceinline__ void piece_values(const float (&d)[BN / 2], int p, in
     for (int i = 0; i < 2; ++i) v[j][i] = d[16 * p + 4 * j + 2 * half + i];
 }
 
-/// Every piece of a tile whose thread rows are m and m + 8. All lanes of the warp take part.
+struct Nothing {};
+
+/// What an epilogue reads of a pair of columns besides the sums, if it reads anything; and the pair's end.
+template <typename Epilogue>
+__device__ __forceinline__ auto read_pair(const Epilogue& epilogue, int m, int n) {
+  if constexpr (requires { epilogue.read(m, n); })
+    return epilogue.read(m, n);
+  else
+    return Nothing{};
+}
+template <typename Epilogue, typename Before>
+__device__ __forceinline__ void store_pair(Epilogue& epilogue, int m, int n, float c0, float c1, const Before& before) {
+  if constexpr (std::is_same_v<Before, Nothing>)
+    epilogue(m, n, c0, c1);
+  else
+    epilogue(m, n, c0, c1, before);
+}
+
+/// What an epilogue reads of a tile besides its sums, of this lane's rows m and m + 8: pieces, and pairs of columns for
+/// what is no piece. Small tiles ask for it before they sum.
+template <int BN, typename Epilogue>
+struct BeforeTile {
+  static constexpr int kPieces = BN / 32, kPairs = BN % 32 / 8;
+  static constexpr bool kEarly = BN <= 64;
+  typename Epilogue::Fetched pieces[2][kPieces > 0 ? kPieces : 1];
+  using Pair = decltype(read_pair(std::declval<const Epilogue&>(), 0, 0));
+  Pair pairs[2][kPairs > 0 ? kPairs : 1];
+
+  __device__ __forceinline__ void fetch(const Epilogue& epilogue, int half, int m, int n0, int rows, int n_columns) {
+    const int row = m + 8 * half, c = threadIdx.x % 4;
+#pragma unroll
+    for (int p = 0; p < kPieces; ++p)
+      pieces[half][p] = epilogue.fetch(row, n0 + 32 * p, row < rows && n0 + BN <= n_columns);
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j)
+      if (const int n = n0 + 32 * kPieces + 8 * j + 2 * c; row < rows && n < n_columns)
+        pairs[half][j] = read_pair(epilogue, row, n);
+  }
+};
+
+template <int BN, typename Epilogue>
+__device__ __forceinline__ BeforeTile<BN, Epilogue> before_tile(const Epilogue& epilogue, int m, int n0, int rows,
+                                                                int n_columns) {
+  BeforeTile<BN, Epilogue> before{};
+  if constexpr (before.kEarly)
+    for (int half = 0; half < 2; ++half) before.fetch(epilogue, half, m, n0, rows, n_columns);
+  return before;
+}
+
+/// Every element of a tile whose thread rows are m and m + 8. All lanes of the warp take part.
 template <int BN, typename Epilogue>
 __device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const float (&d)[BN / 2], int m, int n0,
-                                             int rows, int n_columns) {
+                                             int rows, int n_columns, BeforeTile<BN, Epilogue> before) {
   constexpr int kPieces = BN / 32;
-  const int c = threadIdx.x % 4, n_whole = n0 + BN <= n_columns ? kPieces : 0;
-  if (n_whole > 0) {
+  const bool whole = n0 + BN <= n_columns;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = m + 8 * half;
-      // What a row's pieces read is asked for before the first of them is stored.
-      typename Epilogue::Fetched fetched[kPieces > 0 ? kPieces : 1];
-#pragma unroll
-      for (int p = 0; p < kPieces; ++p) fetched[p] = epilogue.fetch(row, n0 + 32 * p, row < rows);
+  for (int half = 0; half < 2; ++half) {
+    const int row = m + 8 * half, c = threadIdx.x % 4;
+    // What a row's pieces read is asked for before the first of them is stored.
+    if constexpr (!before.kEarly) before.fetch(epilogue, half, m, n0, rows, n_columns);
+    if (whole) {
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
         PieceValues v;
         piece_values<BN>(d, p, half, v);
-        epilogue.piece(row, n0 + 32 * p, v, fetched[p], row < rows);
+        epilogue.piece(row, n0 + 32 * p, v, before.pieces[half][p], row < rows);
       }
     }
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+      const int n = n0 + 8 * j + 2 * c;
+      if (row >= rows || n >= n_columns) continue;
+      const float c0 = d[4 * j + 2 * half], c1 = d[4 * j + 2 * half + 1];
+      if (j >= 4 * kPieces)
+        store_pair(epilogue, row, n, c0, c1, before.pairs[half][j - 4 * kPieces]);
+      else if (!whole)
+        store_pair(epilogue, row, n, c0, c1, read_pair(epilogue, row, n));
+    }
   }
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-#pragma unroll
-    for (int j = 0; j < BN / 8; ++j)
-      if (const int n = n0 + 8 * j + 2 * c; j >= 4 * n_whole && m + 8 * half < rows && n < n_columns)
-        epilogue(m + 8 * half, n, d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
 }
-
-struct Nothing {};
 
 struct StoreFloat {
   static constexpr bool kWholeHeads = false;
@@ -148,19 +200,26 @@ struct HeadExchange {
   int stride, rank;  // neighbours along the columns are `stride` ranks apart
 
   /// This CTA's sums of groups first.. of a head with `n_groups`, to all its peers and back: every group's of `row`.
-  /// Once a kernel.
+  /// Once a kernel. A warp's sums of one group and half are two pieces of four rows; each lane sends one piece to one
+  /// peer, for a store into another CTA costs by its number.
   template <int kOwn>
   __device__ __forceinline__ void run(const float (&own)[2][kOwn], int row, int group0, int n_groups,
                                       float (&squares)[2]) const {
-    const int lane = threadIdx.x % 32, peers = n_groups / kOwn, first = group0 / kOwn;
+    const int lane = threadIdx.x % 32, first = group0 / kOwn, which = lane / 2 % (2 * kOwn), peer = lane / (4 * kOwn);
     if (threadIdx.x == 128) barrier_expect(arrived, n_groups * tile_rows * 4);
-    if (lane % 4 == 0)
-      for (int half = 0; half < 2; ++half)
-        for (int p = 0; p < peers; ++p)
+    float piece[4] = {};
 #pragma unroll
-          for (int g = 0; g < kOwn; ++g)
-            store_in_cta(sums + ((group0 + g) * tile_rows + row + 8 * half) * 4, own[half][g], arrived,
-                         rank + (p - first) * stride);
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int g = 0; g < kOwn; ++g)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float sum = __shfl_sync(~0u, own[half][g], (lane % 2 * 4 + i) * 4);
+          if (which == half * kOwn + g) piece[i] = sum;
+        }
+    if (peer < n_groups / kOwn)
+      store_in_cta(sums + ((group0 + which % kOwn) * tile_rows + row - lane / 4 + which / kOwn * 8 + lane % 2 * 4) * 4,
+                   piece[0], piece[1], piece[2], piece[3], arrived, rank + (peer - first) * stride);
     barrier_wait_cluster(arrived, 0);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -186,18 +245,24 @@ struct StoreHeads : QkvEpilogue {
     }
   };
 
+  /// Of thread rows m and m + 8: where they stand and go to.
+  struct Rows {
+    QkvRow row[2];
+  };
+  __device__ Rows rows_at(int m, int rows) const { return {{{*this, m, m < rows}, {*this, m + 8, m + 8 < rows}}}; }
+
   template <int BN>
-  __device__ __forceinline__ void store(const float (&d)[BN / 2], int m, int n0, int rows, int n_columns, int tile_row,
+  __device__ __forceinline__ void store(const float (&d)[BN / 2], const Rows& at, int n0, int n_columns, int tile_row,
                                         const HeadExchange& peers) const {
-    const QkvRow row[2] = {{*this, m, m < rows}, {*this, m + 8, m + 8 < rows}};
+    const QkvRow(&row)[2] = at.row;
     const Place first{n0 / head_dim, n0 % head_dim / kGroup};
     const int n_pieces = min(BN / kGroup, (n_columns - n0) / kGroup);
     float scale[2][BN / kGroup];
     scales<BN>(d, first, n_pieces, tile_row, peers, scale);
-    if (position_ids)
-      finish<BN, true>(d, first, n_pieces, row, scale);
-    else
-      finish<BN, false>(d, first, n_pieces, row, scale);
+    if (position_ids) return finish<BN, true>(d, first, n_pieces, row, scale);
+    if (BN % 256 == 0 && head_dim == 128) return finish_by_groups<BN, 4>(d, first.head, n_pieces, row, scale);
+    if (BN % 128 == 0 && head_dim == 64) return finish_by_groups<BN, 2>(d, first.head, n_pieces, row, scale);
+    finish<BN, false>(d, first, n_pieces, row, scale);
   }
 
   /// Of every piece, the factor that its head's norm multiplies by.
@@ -243,6 +308,30 @@ struct StoreHeads : QkvEpilogue {
           if (g < p + n_groups) sum += squares[half][g];
         scale[half][p] = head_scale(*this, sum);
       }
+  }
+
+  /// The pieces of heads that have kGroups groups each and lie in the tile whole, group by group: a row's angles, which
+  /// are far away, are read once for all heads.
+  template <int BN, int kGroups>
+  __device__ __forceinline__ void finish_by_groups(const float (&d)[BN / 2], int first_head, int n_pieces,
+                                                   const QkvRow (&row)[2], const float (&scale)[2][BN / kGroup]) const {
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      const RowAngles<false> angles[2] = {{*this, row[0], group}, {*this, row[1], group}};
+#pragma unroll
+      for (int p = group; p < BN / kGroup; p += kGroups) {
+        if (p >= n_pieces) break;
+        const int head = first_head + p / kGroups;
+        const GroupFactors factors(*this, head, group);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          PieceValues v;
+          piece_values<BN>(d, p, half, v);
+          add_bias(*this, head, group, v);
+          finish_group<false>(*this, row[half], head, group, v, scale[half][p], factors, angles[half]);
+        }
+      }
+    }
   }
 
   template <int BN, bool kByIds>

@@ -13,6 +13,8 @@ struct GemmInputs {
   int n, k;
   const std::int32_t* n_rows;  // device count of real rows of a; null: max_rows
   int max_rows;
+  int a_rows = 0;  // rows of a that may be read, if more: tiles that reach past the last one are copied slowly
+  __host__ __device__ int readable_rows() const { return a_rows > max_rows ? a_rows : max_rows; }
 };
 
 /// How many segments of K a product sums apart, a rule of (N, K) alone: out = ((s0 + s1) + s2) + s3, each segment K / S
@@ -22,6 +24,13 @@ __host__ __device__ inline int k_segments(int n, int k) {
   for (int s = 4; s > 1 && n <= 2048 && k >= 1024; --s)
     if (k % (64 * s) == 0) return s;
   return 1;
+}
+
+/// No tile, nor the tiles of a cluster, has more rows: `a` with room for a multiple of it is read without a row
+/// missing.
+inline constexpr int kMostTileRows = 256;
+inline std::int64_t with_whole_tiles(std::int64_t rows) {
+  return (rows + kMostTileRows - 1) / kMostTileRows * kMostTileRows;
 }
 
 /// At most this many rows go to the narrow kernels, in at most a CTA a multiprocessor.

@@ -19,7 +19,7 @@ inline constexpr int kMostShared = 220 * 1024;
 
 /// Whether a norm can go with the product: the rows stay in shared memory, and a warp holds one in its registers.
 inline bool can_norm(int max_rows, int k) {
-  return max_rows <= kNarrowRows && k <= 16 * 256 && max_rows * (k * 2 + 16) <= 136 * 1024;
+  return max_rows <= kNarrowRows && k <= 16 * 256 && max_rows * (k * 2 + 16) <= 72 * 1024;
 }
 
 /// What may be chosen without a trace in the result.
@@ -140,17 +140,17 @@ struct NarrowBlock {
 /// The rows of a, normalised, into shared memory at `to`, `pitch` bytes apart; each warp holds kBatch of them at once.
 /// Few rows are shared by several warps, which all sum and each write a part.
 template <int kHeld, int kBatch>
-__device__ __forceinline__ void normalise_rows(unsigned char* to, int pitch, const GemmInputs& in, const RowNorm& norm,
-                                               const float* weight, std::uint32_t weight_here) {
+__device__ __forceinline__ void normalise_rows(unsigned char* to, int pitch, const GemmInputs& in, int n_rows,
+                                               const RowNorm& norm, const float* weight, std::uint32_t weight_here) {
   const int warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
-  const int n_parts = in.max_rows * 4 <= n_warps ? 4 : in.max_rows * 2 <= n_warps ? 2 : 1;
-  for (int first = warp; first < in.max_rows * n_parts; first += n_warps * kBatch) {
+  const int n_parts = n_rows * 4 <= n_warps ? 4 : n_rows * 2 <= n_warps ? 2 : 1;
+  for (int first = warp; first < n_rows * n_parts; first += n_warps * kBatch) {
     HeldRow<kHeld> rows[kBatch];
     bool valid[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const int m = (first + b * n_warps) / n_parts;
-      valid[b] = m < in.max_rows;
+      valid[b] = m < n_rows;
       if (!valid[b]) continue;
       const int from = norm.rows ? norm.rows[m] : m;
       valid[b] = from >= 0;
@@ -173,6 +173,7 @@ __device__ __forceinline__ void normalise_rows(unsigned char* to, int pitch, con
 struct RowPanels {
   const GemmInputs& in;
   const NarrowPlan& plan;
+  int n_rows;
   std::uint32_t at;
   int k0, thread, n_threads;  // this segment's first column; its place among the warps of the segment
   int loading = 0, reading = -1;
@@ -184,7 +185,7 @@ struct RowPanels {
     int m = 0, piece = thread;
     while (true) {
       while (piece >= n_pieces) piece -= n_pieces, ++m;
-      if (m >= in.max_rows) break;
+      if (m >= n_rows) break;
       copy16(to + m * plan.a_pitch + piece * 16,
              in.a + static_cast<std::int64_t>(m) * in.k + k0 + panel * plan.panel_k + piece * 8, true);
       piece += n_threads;
@@ -240,20 +241,21 @@ __global__ void __launch_bounds__(256)
 
   wait_for_predecessor();
   const int rows = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
-  // Rows past the count hold something finite or not; nothing of them is stored.
-  RowPanels panels{in, plan, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
+  // What one or two rows wait for is best asked for before the count is known. Rows past it hold something finite or
+  // not; nothing of them is stored.
+  const int n_fetched = in.max_rows <= 2 ? in.max_rows : rows;
+  RowPanels panels{in, plan, n_fetched, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
   if constexpr (kNorm) {
     const auto* weight = reinterpret_cast<const float*>(shared + plan.norm_offset);
     if (in.k <= 4 * 256)
-      normalise_rows<4, 4>(shared + plan.a_offset, plan.a_pitch, in, norm, weight, norm_here);
+      normalise_rows<4, 4>(shared + plan.a_offset, plan.a_pitch, in, n_fetched, norm, weight, norm_here);
     else
-      normalise_rows<16, 1>(shared + plan.a_offset, plan.a_pitch, in, norm, weight, norm_here);
+      normalise_rows<16, 1>(shared + plan.a_offset, plan.a_pitch, in, n_fetched, norm, weight, norm_here);
     __syncthreads();
   } else {
     panels.load();
   }
 
-  constexpr bool kReads = requires { epilogue.read(0, 0); };
   const std::uint32_t lane_w = (lane % 8) * 128 + (((lane / 8) ^ (lane % 8)) << 4);
   const std::uint32_t lane_a =
       k0 / plan.n_panels * 2 + min(lane % 16, in.max_rows - 1) * plan.a_pitch + (lane / 16) * 16;
@@ -262,15 +264,13 @@ __global__ void __launch_bounds__(256)
   int stage = 0, parity = 0;
   for (int round = 0; round < plan.n_rounds; ++round, unit += stride) {
     const int m = lane / 4, n = unit * kUnit + (lane % 4) * 2;
-    __nv_bfloat162 before[GROUPS][2];
-    if constexpr (kReads) {
+    decltype(read_pair(epilogue, m, n)) before[GROUPS][2];
 #pragma unroll
-      for (int g = 0; g < GROUPS; ++g)
+    for (int g = 0; g < GROUPS; ++g)
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          if (segment == 0 && m + 8 * half < in.max_rows && n + 8 * g < in.n)
-            before[g][half] = epilogue.read(m + 8 * half, n + 8 * g);
-    }
+      for (int half = 0; half < 2; ++half)
+        if (segment == 0 && m + 8 * half < rows && n + 8 * g < in.n)
+          before[g][half] = read_pair(epilogue, m + 8 * half, n + 8 * g);
     float c[GROUPS][4] = {};
     for (int panel = 0; panel < plan.n_panels; ++panel) {
       if (!kNorm && (plan.n_panels > 1 || round == 0)) at_rows = panels.next();
@@ -328,10 +328,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (m + 8 * half >= rows || n + 8 * g >= in.n) continue;
-        if constexpr (kReads)
-          epilogue(m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half]);
-        else
-          epilogue(m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1]);
+        store_pair(epilogue, m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half]);
       }
   }
   if constexpr (requires { epilogue.finish(rows); }) epilogue.finish(rows);

@@ -14,19 +14,22 @@
 
 namespace monograph::cuda {
 
-template <int BM_, int BN_, int CM_, int CN_>
+/// kSegments_: whether it can sum segments of K apart (k_segments), which takes twice the accumulators.
+template <int BM_, int BN_, int CM_, int CN_, bool kSegments_ = false>
 struct WideTile {
   static constexpr int BM = BM_, BN = BN_, CM = CM_, CN = CN_, kCtas = CM * CN, kConsumers = BM / 64;
+  static constexpr bool kSegments = kSegments_;
   static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kABytes = BM * 128, kWBytes = BN * 128, kStageBytes = kABytes + kWBytes;
+  // A stage holds kDepth boxes of 64 values of K: where little is computed on one, two a barrier cost less.
+  static constexpr int kABytes = BM * 128, kWBytes = BN * 128, kBoxBytes = kABytes + kWBytes,
+                       kDepth = kBoxBytes <= 24 * 1024 ? 2 : 1, kStageBytes = kDepth * kBoxBytes;
   // Small tiles leave room for the next kernel's CTA, whose weights are then under way early.
-  static constexpr bool kSmall = BM == 64 && kStageBytes <= 24 * 1024;
-  static constexpr int kStages = std::min(12, (kSmall ? 104 * 1024 : 200 * 1024) / kStageBytes);
+  static constexpr bool kSmall = BM == 64 && kBoxBytes <= 24 * 1024;
+  static constexpr int kStages = std::min(12, (kSmall ? 104 : 200) * 1024 / kStageBytes);
   static constexpr int kExchangeBytes = BN < 256 && CN > 1 ? kMaxGroups* BM * 4 : 0;
   static constexpr bool kSplitsRegisters = kConsumers == 2 && !kSmall;
   static constexpr int kShared = kStages * kStageBytes + 1024 + kExchangeBytes + 16 * kStages + 16;  // 1024: alignment
-  static_assert(BM / CN >= 8);
-  static_assert(BN / CM >= 8 && kCtas <= 8);
+  static_assert(BM / CN >= 8 && BN / CM >= 8 && kCtas <= 8 && kStages >= 2);
 };
 
 /// How many groups of tiles (a cluster's) there are, and which is whose. Groups go column by column within bands of
@@ -46,18 +49,44 @@ struct WideGrid {
   }
 };
 
-template <typename Tile, bool kSegments, typename Epilogue>
+/// The segments of K of a product, in stages of kDepth boxes of 64 values.
+template <typename Tile>
+struct WideSegments {
+  int n, boxes, stages;  // boxes and stages of each
+  __device__ explicit WideSegments(const GemmInputs& in)
+      : n(Tile::kSegments ? k_segments(in.n, in.k) : 1),
+        boxes(in.k / 64 / n),
+        stages((boxes + Tile::kDepth - 1) / Tile::kDepth) {}
+  /// First column of a stage. The last stage of a segment may reach past it: what comes then is not used.
+  __device__ int column(int stage) const {
+    if constexpr (!Tile::kSegments) return stage * Tile::kDepth * 64;
+    return (stage / stages * boxes + stage % stages * Tile::kDepth) * 64;
+  }
+};
+
+/// Rows of a box of `a`, of which a CTA fetches one for its row of tiles. Rows that do not exist are copied, as zeros,
+/// at half the speed: where there is just one row of tiles, only those that do.
+template <typename Tile>
+__host__ __device__ int a_box_rows(const GemmInputs& in) {
+  const int rows = (in.max_rows + 8 * Tile::CN - 1) / (8 * Tile::CN) * 8;
+  return in.max_rows <= Tile::BM && rows < Tile::BM / Tile::CN ? rows : Tile::BM / Tile::CN;
+}
+
+template <typename Tile, typename Epilogue>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     wide_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_w,
                 const __grid_constant__ GemmInputs in, const __grid_constant__ Epilogue epilogue) {
 #if __CUDA_ARCH__ >= 900
-  constexpr int BM = Tile::BM, BN = Tile::BN, CM = Tile::CM, CN = Tile::CN, kStages = Tile::kStages;
+  constexpr int BM = Tile::BM, BN = Tile::BN, CM = Tile::CM, CN = Tile::CN, kStages = Tile::kStages,
+                kDepth = Tile::kDepth;
   extern __shared__ unsigned char raw[];
   const std::uint32_t base = (shared_address(raw) + 1023) & ~1023u, exchange = base + kStages * Tile::kStageBytes;
   const std::uint32_t full = exchange + Tile::kExchangeBytes, empty = full + kStages * 8,
                       exchanged = empty + kStages * 8;
-  const int warpgroup = threadIdx.x / 128, n_chunks = in.k / 64;
-  const int rank = Tile::kCtas > 1 ? static_cast<int>(cluster_rank()) : 0, cm = rank % CM, cn = rank / CM;
+  const int warpgroup = threadIdx.x / 128, rank = Tile::kCtas > 1 ? static_cast<int>(cluster_rank()) : 0;
+  const int cm = rank % CM, cn = rank / CM;
+  const WideSegments<Tile> segments(in);
+  const int a_box_bytes = a_box_rows<Tile>(in) * 128, stage_bytes = kDepth * (a_box_bytes * CN + Tile::kWBytes);
   const int cluster = blockIdx.x / Tile::kCtas, n_clusters = gridDim.x / Tile::kCtas;
   let_successor_start();
   if (threadIdx.x == 0) {
@@ -80,54 +109,59 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     if constexpr (Tile::kSplitsRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (threadIdx.x == 0) {
       int s = 0, parity = 1;
-      const auto fetch_w = [&](int chunk, int n0) {
-        const std::uint32_t to = base + s * Tile::kStageBytes + Tile::kABytes + cm * (Tile::kWBytes / CM);
-        if constexpr (CM > 1)
-          copy_box_to_all(to, &map_w, chunk * 64, n0 + cm * (BN / CM), full + s * 8, ((1 << CM) - 1) << (cn * CM));
-        else
-          copy_box(to, &map_w, chunk * 64, n0, full + s * 8);
+      const auto fetch_w = [&](int stage, int n0) {
+#pragma unroll
+        for (int box = 0; box < kDepth; ++box) {
+          const int column = segments.column(stage) + box * 64;
+          const std::uint32_t to =
+              base + s * Tile::kStageBytes + box * Tile::kBoxBytes + Tile::kABytes + cm * (Tile::kWBytes / CM);
+          if constexpr (CM > 1)
+            copy_box_to_all(to, &map_w, column, n0 + cm * (BN / CM), full + s * 8, ((1 << CM) - 1) << (cn * CM));
+          else
+            copy_box(to, &map_w, column, n0, full + s * 8);
+        }
       };
       std::uint16_t row_of_ctas = 0;
       for (int i = 0; i < CN; ++i) row_of_ctas |= 1 << (i * CM + cm);
-      const auto fetch_a = [&](int chunk, int m0) {
-        const std::uint32_t to = base + s * Tile::kStageBytes + cn * (Tile::kABytes / CN);
-        if constexpr (CN > 1)
-          copy_box_to_all(to, &map_a, chunk * 64, m0 + cn * (BM / CN), full + s * 8, row_of_ctas);
-        else
-          copy_box(to, &map_a, chunk * 64, m0, full + s * 8);
+      const auto fetch_a = [&](int stage, int m0) {
+#pragma unroll
+        for (int box = 0; box < kDepth; ++box) {
+          const int column = segments.column(stage) + box * 64;
+          const std::uint32_t to = base + s * Tile::kStageBytes + box * Tile::kBoxBytes + cn * a_box_bytes;
+          if constexpr (CN > 1)
+            copy_box_to_all(to, &map_a, column, m0 + cn * (a_box_bytes / 128), full + s * 8, row_of_ctas);
+          else
+            copy_box(to, &map_a, column, m0, full + s * 8);
+        }
       };
       const auto step = [&] {
         if (++s == kStages) s = 0, parity ^= 1;
       };
-      const int prologue = single && cluster < most.n_items() ? min(n_chunks, kStages) : 0;
-      const int first_n = most.origin(cluster).y + cn * BN;
-      for (int chunk = 0; chunk < prologue; ++chunk, step()) {
-        barrier_expect(full + s * 8, Tile::kStageBytes);
-        fetch_w(chunk, first_n);
+      const int n_stages = segments.n * segments.stages;
+      const int prologue = single && cluster < most.n_items() ? min(n_stages, kStages) : 0;
+      const int2 first = most.origin(cluster);
+      for (int stage = 0; stage < prologue; ++stage, step()) {
+        barrier_expect(full + s * 8, stage_bytes);
+        fetch_w(stage, first.y + cn * BN);
       }
-      s = 0, parity = 1;
       wait_for_predecessor();
+      s = 0, parity = 1;
+      for (int stage = 0; stage < prologue; ++stage, step()) fetch_a(stage, first.x + cm * BM);
       const int rows = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
       const WideGrid<Tile> grid(single ? in.max_rows : rows, in.n);
       for (int item = cluster; item < grid.n_items(); item += n_clusters) {
         const int2 origin = grid.origin(item);
-        const int m0 = origin.x + cm * BM, n0 = origin.y + cn * BN;
-        const bool works = origin.x < rows;
-        for (int chunk = 0; chunk < n_chunks; ++chunk, step()) {
-          if (chunk < prologue) {
-            fetch_a(chunk, m0);
-            continue;
-          }
-          // Without rows, only what is already asked for comes.
-          if (!works) break;
+        // Without rows, only what is already asked for comes.
+        if (origin.x >= rows) break;
+        for (int stage = prologue; stage < n_stages; ++stage, step()) {
           barrier_wait(empty + s * 8, parity);
-          barrier_expect(full + s * 8, Tile::kStageBytes);
-          fetch_w(chunk, n0);
-          fetch_a(chunk, m0);
+          barrier_expect(full + s * 8, stage_bytes);
+          fetch_w(stage, origin.y + cn * BN);
+          fetch_a(stage, origin.x + cm * BM);
         }
-        if (!works)
-          for (int chunk = 0; chunk < prologue; ++chunk) barrier_wait(full + chunk * 8, 0);
       }
+      if (first.x >= rows)
+        for (int stage = 0; stage < prologue; ++stage) barrier_wait(full + stage * 8, 0);
     }
   } else {
     if constexpr (Tile::kSplitsRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
@@ -136,7 +170,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     const WideGrid<Tile> grid(single ? in.max_rows : rows, in.n);
     const int thread = threadIdx.x % 128, lane = thread % 32,
               wg_row = (warpgroup - 1) * 64 + thread / 32 * 16 + lane / 4;
-    const int n_segments = kSegments ? k_segments(in.n, in.k) : 1, per_segment = n_chunks / n_segments;
     // The same for all lanes, and known to be.
     const int wg = __shfl_sync(~0u, warpgroup - 1, 0);
     const std::uint64_t first_a = operand(base + wg * 64 * 128), first_w = operand(base + Tile::kABytes);
@@ -153,38 +186,57 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     for (int item = cluster; item < grid.n_items(); item += n_clusters) {
       const int2 origin = grid.origin(item);
       if (origin.x >= rows) continue;
-      const int m0 = origin.x + cm * BM, n0 = origin.y + cn * BN;
-      float d[BN / 2], total[kSegments ? BN / 2 : 1];
+      const int m = origin.x + cm * BM + wg_row, n0 = origin.y + cn * BN;
+      const auto before = [&] {
+        if constexpr (!Epilogue::kWholeHeads)
+          return before_tile<BN>(epilogue, m, n0, rows, in.n);
+        else if constexpr (BN <= 128)
+          return epilogue.rows_at(m, rows);
+        else
+          return Nothing{};
+      }();
+      float d[BN / 2], total[Tile::kSegments ? BN / 2 : 1];
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) d[i] = 0.0f;
+      hold(d);
       int last = -1;
-      for (int segment = 0; segment < n_segments; ++segment) {
-        for (int chunk = 0; chunk < per_segment; ++chunk) {
-          barrier_wait(full + s * 8, parity);
-          const std::uint64_t a = first_a + s * (Tile::kStageBytes / 16), w = first_w + s * (Tile::kStageBytes / 16);
-          wgmma_fence();
+      const auto multiply = [&]<int kBoxes>() {
+        barrier_wait(full + s * 8, parity);
+        const std::uint64_t a = first_a + s * (Tile::kStageBytes / 16), w = first_w + s * (Tile::kStageBytes / 16);
+        wgmma_fence();
 #pragma unroll
-          for (int step = 0; step < 4; ++step) Wgmma<BN>::run(d, a + step * 2, w + step * 2);
-          wgmma_commit();
-          wgmma_wait<1>();  // the chunk before this one has been read
-          if (last >= 0) release(last);
-          last = s;
-          if (++s == kStages) s = 0, parity ^= 1;
+        for (int step = 0; step < 4 * kBoxes; ++step) {
+          const int at = step / 4 * (Tile::kBoxBytes / 16) + step % 4 * 2;
+          Wgmma<BN>::run(d, a + at, w + at);
         }
+        wgmma_commit();
+        wgmma_wait<1>();  // the stage before this one has been read
+        if (last >= 0) release(last);
+        last = s;
+        if (++s == kStages) s = 0, parity ^= 1;
+      };
+      for (int segment = 0; segment < segments.n; ++segment) {
+        for (int i = 0; i < segments.boxes / kDepth; ++i) multiply.template operator()<kDepth>();
+        if constexpr (kDepth == 2)
+          if (segments.boxes % 2 != 0) multiply.template operator()<1>();
         wgmma_wait<0>();
-        if constexpr (kSegments)
-          if (n_segments > 1) add_segment<BN>(d, total, segment == 0);
+        hold(d);
+        if constexpr (Tile::kSegments)
+          if (segments.n > 1) add_segment<BN>(d, total, segment == 0);
       }
       release(last);
-      if constexpr (kSegments)
-        if (n_segments > 1)
+      if constexpr (Tile::kSegments)
+        if (segments.n > 1)
 #pragma unroll
           for (int i = 0; i < BN / 2; ++i) d[i] = total[i];
       if constexpr (Epilogue::kWholeHeads) {
         const HeadExchange peers{exchange, exchanged, BM, CM, rank};
-        epilogue.template store<BN>(d, m0 + wg_row, n0, rows, in.n, wg_row, peers);
+        if constexpr (BN <= 128)
+          epilogue.template store<BN>(d, before, n0, in.n, wg_row, peers);
+        else
+          epilogue.template store<BN>(d, epilogue.rows_at(m, rows), n0, in.n, wg_row, peers);
       } else {
-        store_pieces<BN>(epilogue, d, m0 + wg_row, n0, rows, in.n);
+        store_pieces<BN>(epilogue, d, m, n0, rows, in.n, before);
       }
     }
   }
@@ -193,15 +245,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
 #endif
 }
 
-template <typename Tile, bool kSegments, typename Epilogue>
+template <typename Tile, typename Epilogue>
 void launch_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  auto kernel = wide_kernel<Tile, kSegments, Epilogue>;
+  auto kernel = wide_kernel<Tile, Epilogue>;
   // How many clusters the GPU holds at once: multiprocessors that a cluster cannot fill stay idle.
   static const int most_clusters = [&] {
     allow_shared(kernel, Tile::kShared);
     return resident_clusters(kernel, Tile::kThreads, Tile::kShared, Tile::kCtas);
   }();
-  const CUtensorMap a = make_tensor_map(in.a, in.max_rows, in.k, Tile::BM / Tile::CN),
+  const CUtensorMap a = make_tensor_map(in.a, in.readable_rows(), in.k, a_box_rows<Tile>(in)),
                     w = make_tensor_map(in.w, in.n, in.k, Tile::BN / Tile::CM);
   const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(), n_clusters = std::min(most_clusters, n_items);
   if constexpr (Epilogue::kWholeHeads) CHECK(Tile::BN >= epilogue.head_dim || n_clusters == n_items);

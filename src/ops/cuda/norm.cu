@@ -96,12 +96,13 @@ __global__ void __launch_bounds__(256) small_heads_kernel(cuda::StoreHeads e, co
   to[i + half] = __float2bfloat16_rn(high);
 }
 
-/// The inputs of a product with rms_norm(x), the norm done by a kernel of its own.
-cuda::GemmInputs normed(cuda::LaunchStream stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
-                        __nv_bfloat16* to, const std::int32_t* n_rows, int max_rows) {
+/// The inputs of a product with rms_norm(x), the norm done by a kernel of its own. `to` has room for whole tiles.
+cuda::GemmInputs normed(cuda::LaunchStream stream, const Tensor<2>& x, const cuda::RowNorm& norm,
+                        const CudaPackedMatrix& w, __nv_bfloat16* to, const std::int32_t* n_rows, int max_rows) {
   launch(stream, (max_rows + kNormRows - 1) / kNormRows, 32 * kNormRows, 0, norm_kernel, to,
          x.as<const __nv_bfloat16>(), norm.weight, norm.eps, x.shape[1], norm.rows, n_rows, max_rows);
-  return {to, static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
+  return {to,       static_cast<const __nv_bfloat16*>(w.data()),       w.rows(), w.cols(), n_rows,
+          max_rows, static_cast<int>(cuda::with_whole_tiles(max_rows))};
 }
 
 /// epilogue(rms_norm(x) @ w^T), the norm inside the product where that is faster.

@@ -97,10 +97,13 @@ __device__ __forceinline__ std::uint32_t in_cta(std::uint32_t address, int rank)
 __device__ __forceinline__ void barrier_arrive_in_cta(std::uint32_t barrier, int rank) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(in_cta(barrier, rank)) : "memory");
 }
-/// One float into CTA `rank`'s shared memory; counts 4 bytes on its barrier.
-__device__ __forceinline__ void store_in_cta(std::uint32_t to, float value, std::uint32_t barrier, int rank) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(in_cta(to, rank)),
-               "r"(__float_as_uint(value)), "r"(in_cta(barrier, rank))
+/// Four floats into CTA `rank`'s shared memory; counts 16 bytes on its barrier.
+__device__ __forceinline__ void store_in_cta(std::uint32_t to, float a, float b, float c, float d,
+                                             std::uint32_t barrier, int rank) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                   in_cta(to, rank)),
+               "r"(__float_as_uint(a)), "r"(__float_as_uint(b)), "r"(__float_as_uint(c)), "r"(__float_as_uint(d)),
+               "r"(in_cta(barrier, rank))
                : "memory");
 }
 
@@ -109,6 +112,13 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int Pending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+/// The compiler may not move a use of these registers across this point, past the wait for the product that owns them.
+template <int N>
+__device__ __forceinline__ void hold(float (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 /// d [64, N] += a [64, 16] b [N, 16]^T; thread layout of d as mma.sync's, 8 columns a tile.

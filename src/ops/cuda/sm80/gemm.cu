@@ -144,7 +144,8 @@ __global__ void __launch_bounds__(Tile::kTeams* Tile::kTeamThreads, Tile::kCtas)
       if (n_segments > 1)
 #pragma unroll
         for (int j = 0; j < kColumns / 2; ++j) d[i][j] = total[i][j];
-    store_pieces<kColumns>(epilogue, d[i], m0 + warp_m + 16 * i + lane / 4, n0 + warp_n, rows, in.n);
+    const int m = m0 + warp_m + 16 * i + lane / 4, n = n0 + warp_n;
+    store_pieces<kColumns>(epilogue, d[i], m, n, rows, in.n, before_tile<kColumns>(epilogue, m, n, rows, in.n));
   }
 }
 
