@@ -9,23 +9,17 @@ their checksums. Strings and lists on which the references differ are listed wit
 
 Needs tools/fetch_model.py and tools/fetch_test_data.py to have run.
 """
-import base64
 import ctypes
 import json
-import pathlib
-import struct
 import sys
 import unicodedata
-import zlib
 
 import llama_cpp
 import tokenizers
 
 import tokenizer_json
 import tokenizer_strings
-
-TARGET = tokenizer_json.ROOT / "tests" / "golden" / "tokenizer"
-GROUP = 8
+from tokenizer_checksums import GROUP, by_reason, checksum, packed, write
 
 
 class LlamaCpp:
@@ -73,17 +67,6 @@ class HuggingFace:
         return self.tokenizer.decode(ids, skip_special_tokens=False)
 
 
-def checksum(ids, text):
-    return zlib.crc32(struct.pack(f"<{len(ids) + 1}I", *ids, 2**32 - 1) + text.encode())
-
-
-def packed(checksums):
-    """Base64 of one CRC-32 for each group of checksums."""
-    groups = (checksums[i:i + GROUP] for i in range(0, len(checksums), GROUP))
-    data = b"".join(struct.pack("<I", zlib.crc32(struct.pack(f"<{len(group)}I", *group))) for group in groups)
-    return base64.b64encode(data).decode()
-
-
 def why_strings_differ(text):
     if unicodedata.normalize("NFC", text) != text:
         return "nfc: only the Hugging Face tokenizer normalises"
@@ -101,14 +84,6 @@ def compare(llama, hf, cases, reason):
         if one != other:
             departures.append([i, one, other, reason(i)])
     return sums, departures
-
-
-def by_reason(departures):
-    """{reason: [[index, Hugging Face's checksum, llama.cpp's], ...]}"""
-    out = {}
-    for row in departures:
-        out.setdefault(row[3], []).append(row[:3])
-    return out
 
 
 def golden(name):
@@ -140,10 +115,9 @@ def golden(name):
 def main():
     quiet = llama_cpp.llama_log_callback(lambda *_: None)
     llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
-    TARGET.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[1:] or tokenizer_json.NAMES:
         content = golden(name)
-        (TARGET / f"{name}.json").write_text(json.dumps(content, separators=(",", ":")).replace(',"', ',\n"') + "\n")
+        write(name, content)
         for kind in ("string_departures", "list_departures"):
             print(name, kind, {reason: len(rows) for reason, rows in content[kind].items()})
 

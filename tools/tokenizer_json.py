@@ -5,6 +5,7 @@ tools/make_tokenizer_golden.py gives these files to the Hugging Face tokenizers;
 loader. Standard library only. Usage: tools/tokenizer_json.py FOLDER (writes FOLDER/NAME.json for each vocabulary, and
 FOLDER/strings.bin, the strings of tools/tokenizer_strings.py).
 """
+import base64
 import json
 import os
 import pathlib
@@ -15,7 +16,11 @@ from gguf_vocabulary import read_vocabulary
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("smollm2", "llama-bpe", "qwen2", "gpt-2", "starcoder", "llama-spm")
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
+# Unigram: XLM-R's vocabulary, and its first entries with bytes in the shape of Llama models (no GGUF file has that).
+XLM_R, UNIGRAM_BYTES = "nomic-bert-moe", "unigram-bytes"
+UNIGRAM_NAMES = (XLM_R, UNIGRAM_BYTES)
+N_UNIGRAM_BYTES = 20_000
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
 MARK = "\u2581"
 WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
          r"|\s+(?!\S)|\s+")
@@ -84,7 +89,53 @@ def template(tokens, bos):
             "special_tokens": {tokens[bos]: {"id": tokens[bos], "ids": [bos], "tokens": [tokens[bos]]}}}
 
 
+def untypable(i):
+    """What no text holds, in place of a control entry: the Hugging Face unigram model lets text become one."""
+    return f"\ue000\ue001{i}"
+
+
+def xlm_r_parts(values):
+    space = {"type": "Sequence", "pretokenizers": [
+        {"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always", "split": True}]}
+    charsmap = base64.b64encode(bytes(byte % 256 for byte in values["precompiled_charsmap"])).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": charsmap}, space, space["pretokenizers"][1]
+
+
+def unigram_bytes_parts():
+    normalizer = {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Prepend", "prepend": MARK},
+                                                      {"type": "Replace", "pattern": {"String": " "}, "content": MARK}]}
+    decoder = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": MARK}, "content": " "},
+                                                {"type": "ByteFallback"}, {"type": "Fuse"},
+                                                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    return normalizer, None, decoder
+
+
+def unigram_json(name, control_is_typable=True):
+    values = read_vocabulary(vocabulary_path(XLM_R))
+    types = values["token_type"]
+    # Nine digits say which float it is, and any parser reads them right; of ties the last bit decides.
+    vocab = [[token.decode(), float(f"{score:.9g}")] for token, score, kind in zip(values["tokens"], values["scores"], types) if kind != UNUSED]
+    if name == UNIGRAM_BYTES:  # a score so low that no text becomes a byte entry by its name
+        vocab = vocab[:N_UNIGRAM_BYTES] + [[f"<0x{byte:02X}>", -10_000.0] for byte in range(256)]
+        normalizer, pre_tokenizer, decoder = unigram_bytes_parts()
+    else:
+        normalizer, pre_tokenizer, decoder = xlm_r_parts(values)
+    added = added_tokens([entry for entry, _ in vocab], types[:len(vocab)])
+    if not control_is_typable:
+        for token in added:
+            vocab[token["id"]][0] = untypable(token["id"])
+        added = []
+    return {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": decoder,
+        "model": {"type": "Unigram", "unk_id": values["unknown_token_id"], "vocab": vocab,
+                  "byte_fallback": name == UNIGRAM_BYTES},
+    }
+
+
 def tokenizer_json(name):
+    if name in UNIGRAM_NAMES:
+        return unigram_json(name)
     values = read_vocabulary(vocabulary_path(name))
     tokens = [token.decode() for token in values["tokens"]]
     spm = name == "llama-spm"
@@ -109,10 +160,11 @@ def tokenizer_json(name):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
-        if not vocabulary_path(name).is_file():
+    for name in NAMES + UNIGRAM_NAMES:
+        path = vocabulary_path(XLM_R if name == UNIGRAM_BYTES else name)
+        if not path.is_file():
             script = "fetch_model.py" if name == "smollm2" else "fetch_test_data.py"
-            sys.exit(f"{vocabulary_path(name)} is missing: run tools/{script}")
+            sys.exit(f"{path} is missing: run tools/{script}")
         part = folder / f"{name}.json.part"
         part.write_text(json.dumps(tokenizer_json(name), ensure_ascii=False))
         os.replace(part, folder / f"{name}.json")

@@ -146,6 +146,14 @@ void check_token_types(const std::vector<int>& types, const std::string& path) {
                                                   ": expected 0 to 6, found " + std::to_string(types[i]));
 }
 
+bool is_bytes(GgufType type) { return type == GgufType::kU8 || type == GgufType::kI8; }
+
+nlohmann::json bytes_of(const GgufArray& array) {
+  std::vector<std::uint8_t> bytes;
+  for (const std::byte byte : array.packed) bytes.push_back(std::to_integer<std::uint8_t>(byte));
+  return nlohmann::json::binary(std::move(bytes));
+}
+
 // Every other tokenizer.* key, without the prefix.
 nlohmann::json small_keys(const GgufHeader& header, const std::string& path) {
   auto json = nlohmann::json::object();
@@ -154,6 +162,10 @@ nlohmann::json small_keys(const GgufHeader& header, const std::string& path) {
     const std::string name = key.substr(key.starts_with("tokenizer.ggml.") ? 15 : 10);
     if (name == "tokens" || name == "scores" || name == "token_type" || name == "merges") continue;
     const auto* array = std::get_if<GgufArray>(&value.value);
+    if (name == "precompiled_charsmap" && array != nullptr && is_bytes(array->type)) {
+      json[name] = bytes_of(*array);
+      continue;
+    }
     if (array != nullptr && array->count > kMaxJsonArray)
       throw Error(ErrorCode::kUnreadableFile, path + ": " + printable(key) + ": expected at most " +
                                                   std::to_string(kMaxJsonArray) + " values, found " +

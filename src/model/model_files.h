@@ -45,7 +45,7 @@ enum class ModelTensor { kEmbedding, kFinalNorm, kHead };
 struct TokenizerFiles {
   // Hugging Face: the texts of the files, empty when absent.
   std::string tokenizer_json, tokenizer_config_json;
-  // GGUF: every tokenizer.* key, with arrays as JSON arrays except the large ones below.
+  // GGUF: every tokenizer.* key, with arrays as JSON arrays (precompiled_charsmap: binary) except the large ones below.
   nlohmann::json gguf;  ///< {"model": "gpt2", "pre": "smollm", "bos_token_id": 1, ...}; null for HF folders.
   std::vector<std::string> gguf_tokens;
   std::vector<float> gguf_scores;

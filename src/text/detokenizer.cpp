@@ -7,7 +7,7 @@ namespace monograph {
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool with_special)
     : tokenizer_(&tokenizer), with_special_(with_special) {
   const TokenizerSpec& spec = tokenizer.spec();
-  at_start_ = spec.model == TokenizerModel::kSpmBpe && spec.add_space_prefix;
+  at_start_ = spec.model != TokenizerModel::kByteBpe && spec.add_space_prefix;
 }
 
 std::string Detokenizer::push(TokenId id) {

@@ -7,7 +7,8 @@
 #include "text/tokenizer_added.h"
 #include "text/tokenizer_byte_alphabet.h"
 #include "text/tokenizer_models.h"
-#include "text/unicode_nfc.h"
+#include "text/unicode_classes.h"
+#include "text/unicode_utf8.h"
 
 namespace monograph {
 namespace {
@@ -31,7 +32,7 @@ void check_spec(const TokenizerSpec& spec) {
     refuse("token types: expected " + std::to_string(n) + ", found " + std::to_string(spec.types.size()));
   if (!spec.scores.empty() && spec.scores.size() != n)
     refuse("scores: expected " + std::to_string(n) + ", found " + std::to_string(spec.scores.size()));
-  if (std::any_of(spec.scores.begin(), spec.scores.end(), [](float score) { return std::isnan(score); }))
+  if (std::any_of(spec.scores.begin(), spec.scores.end(), [](double score) { return std::isnan(score); }))
     refuse("scores: one is not a number");
   for (const auto& [id, what] : {std::pair(spec.bos, "bos"), std::pair(spec.eos, "eos"), std::pair(spec.eot, "eot"),
                                  std::pair(spec.unk, "unk"), std::pair(spec.pad, "pad")})
@@ -53,19 +54,8 @@ SplitStyle style_of(const std::string& pre) {
 
 std::unique_ptr<SubwordModel> make_model(const TokenizerSpec& spec) {
   if (spec.model == TokenizerModel::kByteBpe) return std::make_unique<ByteBpeModel>(spec, style_of(spec.pre));
+  if (spec.model == TokenizerModel::kUnigram) return std::make_unique<UnigramModel>(spec);
   return std::make_unique<SpmModel>(spec);
-}
-
-std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  out.reserve(text.size() + text.size() / 4);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t next = std::min(text.find(from, at), text.size());
-    out.append(text, at, next - at);
-    if (next < text.size()) out += to;
-    at = next + from.size();
-  }
-  return out;
 }
 
 std::string bytes_of(const TokenizerSpec& spec, std::size_t id) {
@@ -82,8 +72,8 @@ std::string bytes_of(const TokenizerSpec& spec, std::size_t id) {
 std::vector<TokenizerSpec::AddedToken> normalised_added(const TokenizerSpec& spec) {
   auto added = spec.added;
   for (auto& token : added) {
-    token.normalized = token.normalized && spec.nfc;
-    if (token.normalized) token.content = to_nfc(token.content);
+    token.normalized = token.normalized && !spec.normalizers.empty();
+    if (token.normalized) token.content = normalized(spec.normalizers, token.content);
   }
   return added;
 }
@@ -94,7 +84,7 @@ struct Tokenizer::Impl {
   explicit Impl(TokenizerSpec given)
       : spec(std::move(given)),
         raw_added(normalised_added(spec), /*normalized=*/false),
-        nfc_added(normalised_added(spec), /*normalized=*/true),
+        later_added(normalised_added(spec), /*normalized=*/true),
         model(make_model(spec)) {
     bytes.reserve(spec.tokens.size());
     for (std::size_t id = 0; id < spec.tokens.size(); ++id) bytes.push_back(bytes_of(spec, id));
@@ -102,20 +92,38 @@ struct Tokenizer::Impl {
 
   bool knows(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < bytes.size(); }
 
-  void encode_byte_level(std::string_view text, bool with_special, std::vector<TokenId>& ids) const {
+  // A stretch without raw added tokens; `is_first` if the text begins with it.
+  void encode_stretch(std::string_view text, bool with_special, bool is_first, std::vector<TokenId>& ids) const {
     std::string normal;
-    if (spec.nfc && !is_surely_nfc(text)) text = normal = to_nfc(text);
-    if (nfc_added.empty()) return model->encode(text, ids);
+    if (may_change(spec.normalizers, text)) text = normal = normalized(spec.normalizers, text);
+    if (later_added.empty()) return encode_plain(text, is_first, ids);
     std::vector<TextSegment> segments;
-    nfc_added.split(text, with_special, segments);
+    later_added.split(text, with_special, segments);
     for (const TextSegment& segment : segments)
       if (segment.id >= 0)
         ids.push_back(segment.id);
       else
-        model->encode(segment.text, ids);
+        encode_plain(segment.text, is_first && segment.text.data() == text.data(), ids);
   }
 
-  void encode_spm(std::string_view text, bool is_first, std::vector<TokenId>& ids) const {
+  void encode_plain(std::string_view text, bool is_first, std::vector<TokenId>& ids) const {
+    if (spec.model == TokenizerModel::kByteBpe) return model->encode(text, ids);
+    if (!spec.split_at_spaces) return encode_marked(text, is_first, ids);
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const Utf8Char c = utf8_char_at(text, at);
+      if (c.well_formed && class_of(c.code) == CharClass::kSpace) {
+        encode_marked(text.substr(begin, at - begin), is_first && begin == 0, ids);
+        begin = at + c.length;
+      }
+      at += c.length;
+    }
+    encode_marked(text.substr(begin), is_first && begin == 0, ids);
+  }
+
+  // Spaces become marks, and the text gets the one in front that a word has.
+  void encode_marked(std::string_view text, bool is_first, std::vector<TokenId>& ids) const {
+    if (text.empty()) return;
     std::string marked = replaced(text, " ", kSpaceMark);
     const bool prefix = spec.add_space_prefix && (is_first || !spec.space_prefix_first_only) &&
                         !(spec.metaspace && marked.starts_with(kSpaceMark));
@@ -124,7 +132,7 @@ struct Tokenizer::Impl {
   }
 
   TokenizerSpec spec;
-  AddedTokens raw_added, nfc_added;
+  AddedTokens raw_added, later_added;
   std::unique_ptr<SubwordModel> model;
   std::vector<std::string> bytes;  // of each id
 };
@@ -152,10 +160,8 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
   for (const TextSegment& segment : segments) {
     if (segment.id >= 0)
       ids.push_back(segment.id);
-    else if (spec.model == TokenizerModel::kByteBpe)
-      impl_->encode_byte_level(segment.text, options.parse_special, ids);
     else
-      impl_->encode_spm(segment.text, segment.text.data() == text.data(), ids);
+      impl_->encode_stretch(segment.text, options.parse_special, segment.text.data() == text.data(), ids);
   }
   if (options.add_special && spec.add_eos) ids.push_back(*spec.eos);
   return ids;
@@ -170,7 +176,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool with_special) c
   for (const TokenId id : ids)
     if (impl_->knows(id) && (with_special || !is_control(id))) out += impl_->bytes[id];
   const TokenizerSpec& spec = impl_->spec;
-  if (spec.model == TokenizerModel::kSpmBpe && spec.add_space_prefix && out.starts_with(' ')) out.erase(0, 1);
+  if (spec.model != TokenizerModel::kByteBpe && spec.add_space_prefix && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Strings to token ids and back, for byte-level BPE and SPM-style BPE vocabularies.
+// Strings to token ids and back, for byte-level BPE, SPM-style BPE and unigram vocabularies.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "text/normalizer.h"
+
 namespace monograph {
 
 using TokenId = std::int32_t;
 
-enum class TokenizerModel { kByteBpe, kSpmBpe };
+enum class TokenizerModel { kByteBpe, kSpmBpe, kUnigram };
 /// What a vocabulary entry is (values of GGUF's token_type).
 enum class TokenType : std::uint8_t {
   kNormal = 1,
@@ -34,18 +36,22 @@ struct TokenizerSpec {
   std::string pre;                  ///< Pre-tokenizer family: "gpt-2", "llama-bpe", "qwen2", "smollm", "starcoder", ...
   std::vector<std::string> tokens;  ///< Text of each id, in the vocabulary's own alphabet (byte-level or U+2581).
   std::vector<TokenType> types;     ///< One per token.
-  std::vector<float> scores;        ///< SPM only.
+  std::vector<double> scores;       ///< SPM and unigram only: natural logarithms of probabilities, or ranks.
   std::vector<std::pair<std::string, std::string>>
       merges;                     ///< Byte BPE (and SPM vocabularies that carry merges), in rank order.
   std::vector<AddedToken> added;  ///< Matched before pre-tokenizing, leftmost-longest.
   std::optional<TokenId> bos, eos, eot, unk, pad;
   std::vector<TokenId> eog;  ///< Every id that ends a generation, from all sources.
   bool add_bos = false, add_eos = false;
-  bool add_space_prefix = true;          ///< SPM: a space before the text and after each added token.
-  bool space_prefix_first_only = false;  ///< SPM: that space only before the text, not after added tokens.
-  bool metaspace = false;      ///< SPM: no second space before a leading one; no merge across the start of a word.
-  bool ignore_merges = false;  ///< A whole piece found in the vocabulary is taken before merging (Llama 3).
-  bool byte_fallback = false, fuse_unk = false, nfc = false;
+  std::vector<NormalizeStep> normalizers;  ///< Applied between added tokens, before anything else.
+  // SPM and unigram:
+  bool split_at_spaces = false;          ///< White space only parts words, each of which is tokenized by itself.
+  bool add_space_prefix = true;          ///< A space before the text and after each added token.
+  bool space_prefix_first_only = false;  ///< That space only before the text, not after added tokens.
+  bool metaspace = false;                ///< No such space where there is one already.
+  bool split_words = false;              ///< No token reaches across the start of a word.
+  bool ignore_merges = false;  ///< BPE: a whole piece found in the vocabulary is taken before merging (Llama 3).
+  bool byte_fallback = false, fuse_unk = false;
 };
 
 struct EncodeOptions {
@@ -71,7 +77,8 @@ class Tokenizer {
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
   /// The bytes of one id; empty for control tokens unless `with_special`. Ids outside the vocabulary give nothing.
   std::string token_bytes(TokenId id, bool with_special = false) const;
-  /// Bytes of all ids; may hold invalid UTF-8 if the ids do. SPM: drops the space that encode() put in front.
+  /// Bytes of all ids; may hold invalid UTF-8 if the ids do. SPM and unigram: drops the space that encode() put in
+  /// front.
   std::string decode(std::span<const TokenId> ids, bool with_special = false) const;
   bool is_control(TokenId id) const;
 

@@ -70,7 +70,7 @@ void read_byte_bpe(TokenizerSpec& spec, const nlohmann::json& keys, const std::v
   spec.model = TokenizerModel::kByteBpe;
   spec.pre = text_or_empty(keys, "pre");
   const auto family = find_pre_tokenizer(spec.pre);  // Tokenizer refuses what is not known, by name
-  spec.nfc = family && family->nfc;
+  if (family && family->nfc) spec.normalizers = {NormalForm::kNfc};
   spec.ignore_merges = family && family->ignore_merges;
   spec.add_space_prefix = false;
   spec.merges = read_merges(merges);
@@ -96,6 +96,26 @@ void read_spm(TokenizerSpec& spec, const nlohmann::json& keys) {
   spec.add_eos = flag_or(keys, "add_eos_token", false);
 }
 
+std::vector<NormalizeStep> read_charsmap(const nlohmann::json& keys) {
+  const auto map = keys.find("precompiled_charsmap");
+  if (map == keys.end()) return {};
+  if (!map->is_binary()) refuse("precompiled_charsmap", std::string("expected bytes, found ") + map->type_name());
+  const auto& bytes = map->get_binary();
+  if (bytes.empty()) return {};
+  const std::string_view blob(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return {std::make_shared<const Charsmap>(blob)};
+}
+
+// As the tokenizer.json of these models has it: words between white space, each with a mark in front.
+void read_unigram(TokenizerSpec& spec, const nlohmann::json& keys) {
+  read_spm(spec, keys);
+  spec.model = TokenizerModel::kUnigram;
+  spec.normalizers = read_charsmap(keys);
+  spec.split_at_spaces = flag_or(keys, "remove_extra_whitespaces", true);
+  spec.metaspace = spec.split_words = true;
+  spec.add_eos = flag_or(keys, "add_eos_token", spec.eos.has_value());
+}
+
 void collect_added(TokenizerSpec& spec) {
   const bool strips = spec.model == TokenizerModel::kSpmBpe && is_phi3(spec);
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) {
@@ -114,27 +134,30 @@ TokenizerSpec spec_from_gguf(const nlohmann::json& keys, std::vector<std::string
                              const std::vector<int>& types, const std::vector<std::string>& merges) {
   if (!keys.is_object()) throw Error(ErrorCode::kUnreadableFile, "tokenizer.ggml: the file describes no tokenizer");
   const std::string model = text_or_empty(keys, "model");
-  if (model != "gpt2" && model != "llama")
+  const bool spm = model == "llama", unigram = model == "t5";
+  if (model != "gpt2" && !spm && !unigram)
     throw Error(ErrorCode::kUnsupported,
                 "tokenizer.ggml.model: \"" + to_valid_utf8(model) +
-                    "\" is not supported; gpt2 (byte-level BPE) and llama (SPM-style BPE) are");
-  const bool spm = model == "llama";
+                    "\" is not supported; gpt2 (byte-level BPE), llama (SPM-style BPE) and t5 (unigram) are");
   const std::size_t n = tokens.size();
   TokenizerSpec spec;
   spec.tokens = std::move(tokens);
   spec.types = read_types(types, n);
-  if (spm) spec.scores = std::move(scores);
-  const auto id = [&](const char* key, int otherwise) {
-    return id_or(keys, key, n, spm && otherwise >= 0 ? std::optional<TokenId>(otherwise) : std::nullopt);
+  if (spm || unigram) spec.scores.assign(scores.begin(), scores.end());
+  const auto id = [&](const char* key, int of_spm, int of_unigram) {
+    const int otherwise = spm ? of_spm : unigram ? of_unigram : -1;
+    return id_or(keys, key, n, otherwise >= 0 ? std::optional<TokenId>(otherwise) : std::nullopt);
   };
-  spec.bos = id("bos_token_id", 1);
-  spec.eos = id("eos_token_id", 2);
-  spec.unk = id("unknown_token_id", 0);
-  spec.eot = id("eot_token_id", -1);
-  spec.pad = id("padding_token_id", -1);
-  if (const auto eom = id("eom_token_id", -1)) spec.eog.push_back(*eom);
+  spec.bos = id("bos_token_id", 1, -1);
+  spec.eos = id("eos_token_id", 2, 1);
+  spec.unk = id("unknown_token_id", 0, 2);
+  spec.eot = id("eot_token_id", -1, -1);
+  spec.pad = id("padding_token_id", -1, -1);
+  if (const auto eom = id("eom_token_id", -1, -1)) spec.eog.push_back(*eom);
   if (spm)
     read_spm(spec, keys);
+  else if (unigram)
+    read_unigram(spec, keys);
   else
     read_byte_bpe(spec, keys, merges);
   collect_eog(spec);

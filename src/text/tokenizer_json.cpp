@@ -7,66 +7,15 @@
 #include "monograph/error.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_eog.h"
+#include "text/tokenizer_json_parts.h"
 #include "text/tokenizer_models.h"
 
 namespace monograph {
 namespace {
 
+using namespace tokenizer_json;
+
 constexpr std::string_view kSpaceMark = "\u2581";
-
-[[noreturn]] void refuse(const std::string& where, const std::string& why) {
-  throw Error(ErrorCode::kUnreadableFile, "tokenizer.json: " + (where.empty() ? why : where + ": " + why));
-}
-[[noreturn]] void cannot(const std::string& what) {
-  throw Error(ErrorCode::kUnsupported, "tokenizer.json: " + to_valid_utf8(what) + " is not supported");
-}
-
-// Members of a JSON object, with the place they stand at for messages.
-class Object {
- public:
-  Object(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) refuse(where_, std::string("expected an object, found ") + json.type_name());
-  }
-  const std::string& where() const { return where_; }
-  /// Null where the member is absent or null.
-  const Json* find(const std::string& key) const {
-    const auto it = json_.find(key);
-    return it == json_.end() || it->is_null() ? nullptr : &*it;
-  }
-  const Json& array(const std::string& key) const { return typed(key, &Json::is_array, "an array"); }
-  Object object(const std::string& key) const { return {typed(key, &Json::is_object, "an object"), path(key)}; }
-  const Json& raw_object(const std::string& key) const { return typed(key, &Json::is_object, "an object"); }
-  std::string text(const std::string& key) const { return typed(key, &Json::is_string, "a string").get<std::string>(); }
-  std::string text_or(const std::string& key, const std::string& otherwise) const {
-    return find(key) ? text(key) : otherwise;
-  }
-  bool flag_or(const std::string& key, bool otherwise) const {
-    return find(key) ? typed(key, &Json::is_boolean, "true or false").get<bool>() : otherwise;
-  }
-  TokenId id(const std::string& key) const {
-    return id_of(typed(key, &Json::is_number_integer, "a token id"), path(key));
-  }
-  static TokenId id_of(const Json& value, const std::string& where) {
-    constexpr std::int64_t kMax = (1 << 24) - 1;
-    if (!value.is_number_integer()) refuse(where, std::string("expected a token id, found ") + value.type_name());
-    const auto id = value.get<std::int64_t>();
-    if (id < 0 || id > kMax)
-      refuse(where, "token id " + std::to_string(id) + " is outside 0 to " + std::to_string(kMax));
-    return static_cast<TokenId>(id);
-  }
-
- private:
-  std::string path(const std::string& key) const { return where_.empty() ? key : where_ + "." + key; }
-  const Json& typed(const std::string& key, bool (Json::*test)() const noexcept, const std::string& what) const {
-    const Json* value = find(key);
-    if (!value) refuse(path(key), "missing, expected " + what);
-    if (!(value->*test)()) refuse(path(key), "expected " + what + ", found " + value->type_name());
-    return *value;
-  }
-
-  const Json& json_;
-  std::string where_;
-};
 
 // The parts of a component that may be absent, one, or a Sequence of several (which may nest).
 std::vector<Object> flatten(const Object& root, const std::string& key, const std::string& list) {
@@ -83,8 +32,6 @@ std::vector<Object> flatten(const Object& root, const std::string& key, const st
   }
   return out;
 }
-
-std::string pattern_of(const Object& part, const std::string& kind) { return part.object("pattern").text_or(kind, ""); }
 
 bool replaces_spaces(const Object& part) {
   return part.text("type") == "Replace" && pattern_of(part, "String") == " " && part.text("content") == kSpaceMark;
@@ -134,7 +81,7 @@ void read_byte_level(TokenizerSpec& spec, const std::vector<Object>& pre, const 
   spec.add_space_prefix = false;
   for (const Object& part : normalizers) {
     if (part.text("type") != "NFC") cannot(part.where() + ": " + part.text("type") + " before byte-level BPE");
-    spec.nfc = true;
+    spec.normalizers = {NormalForm::kNfc};
   }
 }
 
@@ -143,26 +90,34 @@ void read_metaspace(TokenizerSpec& spec, const Object& part) {
   const std::string scheme =
       part.text_or("prepend_scheme", part.flag_or("add_prefix_space", true) ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never") cannot(part.where() + ": prepend_scheme " + scheme);
-  if (!part.flag_or("split", true)) cannot(part.where() + ": Metaspace without split");
   spec.metaspace = true;
+  spec.split_words = part.flag_or("split", true);
   spec.add_space_prefix = scheme != "never";
   spec.space_prefix_first_only = scheme == "first";
 }
 
 void read_spm(TokenizerSpec& spec, const std::vector<Object>& pre, const std::vector<Object>& normalizers) {
-  spec.model = TokenizerModel::kSpmBpe;
   spec.add_space_prefix = false;
   bool marks_spaces = false;
   for (const Object& part : normalizers) {
     const bool prepends = part.text("type") == "Prepend" && part.text("prepend") == kSpaceMark;
-    if (!prepends && !replaces_spaces(part)) cannot(part.where() + ": " + part.text("type"));
-    spec.add_space_prefix |= prepends;
-    marks_spaces |= !prepends;
+    if (prepends) {
+      spec.add_space_prefix = true;
+    } else if (replaces_spaces(part)) {
+      marks_spaces = true;
+    } else {
+      if (marks_spaces || spec.add_space_prefix) cannot(part.where() + ": " + part.text("type") + " of marked spaces");
+      spec.normalizers.push_back(read_normalizer(part));
+    }
   }
   for (const Object& part : pre) {
     const std::string type = part.text("type");
     // Spaces are gone by then, so a Split at spaces (Gemma) cuts nothing.
     if (type == "Split" && marks_spaces && pattern_of(part, "String") == " ") continue;
+    if (type == "WhitespaceSplit" && !marks_spaces && !spec.split_at_spaces) {
+      spec.split_at_spaces = true;
+      continue;
+    }
     if (type != "Metaspace" || marks_spaces) cannot(part.where() + ": " + type);
     read_metaspace(spec, part);
     marks_spaces = true;
@@ -203,6 +158,31 @@ void read_vocab(TokenizerSpec& spec, const Json& vocab, const Json* added) {
   }
 }
 
+// [["<unk>", 0.0], ["\u2581", -2.5], ...]: the place is the id.
+void read_unigram_vocab(TokenizerSpec& spec, const Object& model, const Json& added) {
+  const Json& vocab = model.array("vocab");
+  TokenId max_id = static_cast<TokenId>(vocab.size()) - 1;
+  for (const Json& token : added) max_id = std::max(max_id, Object(token, "added_tokens").id("id"));
+  if (vocab.empty()) refuse("model.vocab", "is empty");
+  make_room(spec, max_id, vocab.size() + added.size());
+  spec.scores.resize(spec.tokens.size());
+  for (std::size_t i = 0; i < vocab.size(); ++i) {
+    const Json& entry = vocab[i];
+    const std::string where = "model.vocab[" + std::to_string(i) + "]";
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+      refuse(where, "expected a string and a score");
+    const auto text = entry[0].get<std::string>();
+    const bool is_byte = spec.byte_fallback && spm_byte_value(text) >= 0;
+    put_token(spec, static_cast<TokenId>(i), text, is_byte ? TokenType::kByte : TokenType::kNormal, where);
+    spec.scores[i] = entry[1].get<double>();
+  }
+  const TokenId unk = model.id("unk_id");
+  if (static_cast<std::size_t>(unk) >= vocab.size())
+    refuse("model.unk_id", std::to_string(unk) + " is outside the vocabulary of " + std::to_string(vocab.size()));
+  spec.unk = unk;
+  spec.types[unk] = TokenType::kUnknown;
+}
+
 void read_merges(TokenizerSpec& spec, const Json& merges) {
   spec.merges.reserve(merges.size());
   for (const Json& merge : merges) {
@@ -223,9 +203,10 @@ void read_merges(TokenizerSpec& spec, const Json& merges) {
 
 void read_model(TokenizerSpec& spec, const Object& model) {
   const std::string type = model.text_or("type", model.find("merges") ? "BPE" : "");
-  if (type != "BPE") cannot("model type \"" + type + "\"");
+  if (type != "BPE" && type != "Unigram") cannot("model type \"" + type + "\"");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!model.text_or(key, "").empty()) cannot("model." + std::string(key));
+  spec.model = type == "BPE" ? TokenizerModel::kSpmBpe : TokenizerModel::kUnigram;
   spec.ignore_merges = model.flag_or("ignore_merges", false);
   spec.byte_fallback = model.flag_or("byte_fallback", false);
   spec.fuse_unk = model.flag_or("fuse_unk", false);
@@ -337,15 +318,20 @@ TokenizerSpec Tokenizer::spec_from_json(std::string_view tokenizer_json, std::st
   read_model(spec, model);
   const auto pre = flatten(root, "pre_tokenizer", "pretokenizers");
   const auto normalizers = flatten(root, "normalizer", "normalizers");
-  const bool byte_level = !pre.empty() && pre.back().text("type") == "ByteLevel";
+  const bool unigram = spec.model == TokenizerModel::kUnigram;
+  const bool byte_level = !unigram && !pre.empty() && pre.back().text("type") == "ByteLevel";
   if (byte_level)
     read_byte_level(spec, pre, normalizers);
   else
     read_spm(spec, pre, normalizers);
 
   const Json added = later_added(root, config ? &*config : nullptr);
-  read_vocab(spec, model.raw_object("vocab"), &added);
-  read_merges(spec, model.array("merges"));
+  if (unigram) {
+    read_unigram_vocab(spec, model, added);
+  } else {
+    read_vocab(spec, model.raw_object("vocab"), &added);
+    read_merges(spec, model.array("merges"));
+  }
   read_added(spec, added);
   if (model.find("unk_token")) spec.unk = find_token(spec, model.text("unk_token"));
   read_post_processor(spec, root);

@@ -56,7 +56,7 @@ class ScoreMerge {
     int previous, next;     // -1 and size() at the ends
   };
   struct Candidate {
-    float score;
+    double score;
     int left, right;
     std::size_t n_bytes;
     bool operator<(const Candidate& other) const {  // for a max-heap
@@ -101,12 +101,14 @@ int spm_byte_value(std::string_view entry) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+std::string_view first_word(std::string_view text) { return text.substr(0, text.find(kSpaceMark, 1)); }
+
 SpmModel::SpmModel(const TokenizerSpec& spec)
     : scores_(spec.scores),
       fuse_unk_(spec.fuse_unk),
       by_rank_(!spec.merges.empty() || spec.scores.empty()),
       ignore_merges_(spec.ignore_merges),
-      split_words_(spec.metaspace),
+      split_words_(spec.split_words),
       unk_(spec.unk.value_or(kNone)),
       merges_(spec.merges.size()) {
   byte_ids_.fill(kNone);
@@ -150,9 +152,9 @@ void SpmModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
   if (!by_rank_) return encode_by_score(text, ids);
   if (!split_words_) return encode_by_rank(text, ids);
   while (!text.empty()) {
-    const std::size_t next = text.find(kSpaceMark, 1);
-    encode_by_rank(text.substr(0, next), ids);
-    text.remove_prefix(std::min(next, text.size()));
+    const std::string_view word = first_word(text);
+    encode_by_rank(word, ids);
+    text.remove_prefix(word.size());
   }
 }
 
@@ -169,7 +171,7 @@ void SpmModel::encode_by_rank(std::string_view text, std::vector<TokenId>& ids) 
 }
 
 void SpmModel::encode_by_score(std::string_view text, std::vector<TokenId>& ids) const {
-  ScoreMerge merge(text, [&](std::string_view piece) -> std::optional<float> {
+  ScoreMerge merge(text, [&](std::string_view piece) -> std::optional<double> {
     const TokenId id = piece.size() <= max_token_bytes_ ? find(piece) : kNone;
     return id == kNone ? std::nullopt : std::optional(scores_[id]);
   });

@@ -76,10 +76,30 @@ TEST(TokenizerGguf, SpmNeedsScores) {
   fields.types.clear();
   for (const TokenType type : tiny.types) fields.types.push_back(static_cast<int>(type));
   EXPECT_EQ(fields.message(), "tokenizer.ggml.scores: expected 279 values, found 0");
-  fields.scores = tiny.scores;
+  fields.scores.assign(tiny.scores.begin(), tiny.scores.end());
   const Tokenizer tokenizer(fields.spec()), ours(tiny);
   EXPECT_EQ(tokenizer.encode("hello a\u00e9"), ours.encode("hello a\u00e9"));
   EXPECT_EQ(tokenizer.encode("hello").front(), 1);
+}
+
+TEST(TokenizerGguf, UnigramIsTheSameTokenizer) {
+  const TokenizerSpec tiny = tiny_unigram_spec();
+  Fields fields;
+  fields.keys = {
+      {"model", "t5"}, {"unknown_token_id", 0u}, {"bos_token_id", 1u}, {"eos_token_id", 2u}, {"add_bos_token", false}};
+  fields.tokens = tiny.tokens;
+  fields.types.clear();
+  for (const TokenType type : tiny.types) fields.types.push_back(static_cast<int>(type));
+  fields.scores.assign(tiny.scores.begin(), tiny.scores.end());
+  const Tokenizer tokenizer(fields.spec()), ours(tiny);
+  EXPECT_EQ(tokenizer.encode(" a   abc\n", {false, false}), ours.encode("a abc", {false, false}));
+  EXPECT_EQ(tokenizer.encode("a").back(), 2);  // these vocabularies add EOS
+  fields.keys["precompiled_charsmap"] = "x";
+  EXPECT_EQ(fields.message(), "tokenizer.ggml.precompiled_charsmap: expected bytes, found string");
+  fields.keys["precompiled_charsmap"] = nlohmann::json::binary({1, 2, 3, 4, 5});
+  EXPECT_EQ(fields.message(),
+            "tokenizer: precompiled_charsmap: expected the size of a trie, the trie and replacements that end in a "
+            "zero byte, found 5 bytes that begin with the size 67305985");
 }
 
 TEST(TokenizerGguf, WhatIsWrongIsNamed) {
@@ -89,7 +109,8 @@ TEST(TokenizerGguf, WhatIsWrongIsNamed) {
     return fields.message();
   };
   EXPECT_EQ(with("model", "bert"),
-            "tokenizer.ggml.model: \"bert\" is not supported; gpt2 (byte-level BPE) and llama (SPM-style BPE) are");
+            "tokenizer.ggml.model: \"bert\" is not supported; gpt2 (byte-level BPE), llama (SPM-style BPE) and t5 "
+            "(unigram) are");
   EXPECT_EQ(with("model", 3), "tokenizer.ggml.model: expected a string, found number");
   EXPECT_EQ(with("pre", "tekken9"), "tokenizer.ggml.pre: unknown pre-tokenizer \"tekken9\"");
   EXPECT_EQ(with("pre", "default").substr(0, 47), "tokenizer.ggml.pre: \"default\" does not say how ");

@@ -104,6 +104,66 @@ TEST(TokenizerJson, MetaspaceDoesNotDoubleALeadingSpace) {
   EXPECT_EQ(tokenizer.encode("  ", kParse).size(), 2u);          // words are cut before merging
 }
 
+// T5's shape of today: the charsmap, then spaces are stripped and joined, then marked.
+Json unigram_json() {
+  const std::string mark = "\u2581";
+  Json json = {{"added_tokens", Json::array()}, {"post_processor", nullptr}};
+  json["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers",
+                         {{{"type", "NFKC"}},
+                          {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}},
+                          {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", mark}}}}};
+  json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", mark}, {"prepend_scheme", "always"}, {"split", true}};
+  const TokenizerSpec spec = tiny_unigram_spec();
+  Json vocab = Json::array();
+  for (std::size_t id = 0; id < spec.tokens.size(); ++id) vocab.push_back({spec.tokens[id], spec.scores[id]});
+  for (const auto& token : spec.added) json["added_tokens"].push_back(added_json(token));
+  json["model"] = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocab}, {"byte_fallback", false}};
+  return json;
+}
+
+TEST(TokenizerJson, UnigramIsTheSameTokenizer) {
+  const Tokenizer ours(tiny_unigram_spec()), read(spec_of(unigram_json()));
+  for (const char* text : {"a aaa", "abc=", "x</s> y", "<s>a", "\u00e9"}) {
+    EXPECT_EQ(read.encode(text, kParse), ours.encode(text, kParse)) << text;
+    EXPECT_EQ(read.encode(text, kPlain), ours.encode(text, kPlain)) << text;
+  }
+  EXPECT_EQ(read.encode("a   a  ", kPlain), ours.encode("a a", kPlain));
+  EXPECT_EQ(read.encode("\uff41", kPlain), ours.encode("a", kPlain));  // NFKC
+  EXPECT_TRUE(read.encode(" \t ", kPlain).empty());
+}
+
+TEST(TokenizerJson, WhatIsWrongInUnigramIsNamed) {
+  struct Case {
+    const char* pointer;
+    Json value;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"/model/vocab", Json::object(), "tokenizer.json: model.vocab: expected an array, found object"},
+      {"/model/vocab/5", "a", "tokenizer.json: model.vocab[5]: expected a string and a score"},
+      {"/model/vocab/5/1", "a", "tokenizer.json: model.vocab[5]: expected a string and a score"},
+      {"/model/unk_id", nullptr, "tokenizer.json: model.unk_id: missing, expected a token id"},
+      {"/model/unk_id", 9000, "tokenizer.json: model.unk_id: 9000 is outside the vocabulary of 273"},
+      {"/normalizer/normalizers/0/type", "Lowercase",
+       "tokenizer.json: normalizer.normalizers[0]: Lowercase is not supported"},
+      {"/normalizer/normalizers/2/pattern/Regex", "\\s+",
+       "tokenizer.json: normalizer.normalizers[2]: Replace of the pattern \\s+ is not supported"},
+      {"/normalizer",
+       {{"type", "Precompiled"}, {"precompiled_charsmap", "AA*A"}},
+       "tokenizer.json: normalizer.precompiled_charsmap: expected base64, found another character at 2"},
+      {"/normalizer",
+       {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}},
+       "tokenizer: precompiled_charsmap: expected the size of a trie, the trie and replacements that end in a zero "
+       "byte, found 3 bytes that begin with the size 0"},
+  };
+  for (const Case& c : cases) {
+    Json json = unigram_json();
+    json[Json::json_pointer(c.pointer)] = c.value;
+    EXPECT_EQ(message_of(json), c.message) << c.pointer;
+  }
+}
+
 TEST(TokenizerJson, FamiliesAreKnownByTheirPattern) {
   const auto with_split = [](const std::string& regex) {
     Json json = byte_level_json();
@@ -201,9 +261,9 @@ TEST(TokenizerJson, WhatIsWrongIsNamed) {
 TEST(TokenizerJson, BrokenFilesAreErrors) {
   const unsigned seed = 7;
   std::mt19937 random(seed);
-  const std::string good[] = {byte_level_json().dump(), spm_json().dump()};
+  const std::string good[] = {byte_level_json().dump(), spm_json().dump(), unigram_json().dump()};
   for (int round = 0; round < 400; ++round) {
-    std::string text = good[round % 2];
+    std::string text = good[round % 3];
     for (unsigned i = 0; i <= random() % 4; ++i) {
       const std::size_t at = random() % text.size();
       if (random() % 3 == 0)

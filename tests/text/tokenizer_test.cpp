@@ -110,6 +110,10 @@ TEST(Tokenizer, TK07_SpacesBesideSpecialTokens) {
   EXPECT_EQ(entries(spm, spm.encode("<s>a", kParse)), (Entries{"<s>", " a"}));
   EXPECT_EQ(entries(spm, spm.encode("<s> a", kParse)), (Entries{"<s>", " ", " a"}));
   EXPECT_EQ(entries(spm, spm.encode("x</s> y", kParse)), (Entries{" ", "x", "</s>", "  ", "y"}));
+  const Tokenizer unigram(tiny_unigram_spec());
+  EXPECT_EQ(entries(unigram, unigram.encode("<s>a", kParse)), (Entries{"<s>", " a"}));
+  EXPECT_EQ(entries(unigram, unigram.encode("<s> a", kParse)), (Entries{"<s>", " a"}));
+  EXPECT_EQ(entries(unigram, unigram.encode("x</s> y", kParse)), (Entries{" ", "x", "</s>", " y"}));
 }
 
 TEST(Tokenizer, TK09_LongRunsOfOneClassTakeLinearTime) {
@@ -127,10 +131,39 @@ TEST(Tokenizer, TK09_LongRunsOfOneClassTakeLinearTime) {
   std::string marks;
   for (int i = 0; i < 50'000; ++i) marks += "\u0301\u0316";  // NFC wants each pair swapped
   TokenizerSpec spec = tiny_byte_spec("qwen2");
-  spec.nfc = true;
+  spec.normalizers = {NormalForm::kNfc};
   EXPECT_EQ(Tokenizer(std::move(spec)).encode(marks, kPlain).size(), marks.size());
   const Tokenizer spm(tiny_spm_spec());
   EXPECT_EQ(spm.decode(spm.encode(std::string(300'000, ' '))), std::string(300'000, ' '));
+  TokenizerSpec unsplit = tiny_unigram_spec();
+  unsplit.metaspace = unsplit.split_words = false;
+  const Tokenizer unigram(std::move(unsplit));
+  for (const char c : {'a', ' ', '='})
+    EXPECT_EQ(unigram.decode(unigram.encode(std::string(1'000'000, c), kPlain)), std::string(1'000'000, c));
+}
+
+TEST(Unigram, TakesTheLikeliestWayAndTheFirstOfEquals) {
+  const Tokenizer tokenizer(tiny_unigram_spec());
+  EXPECT_EQ(entries(tokenizer, tokenizer.encode("=ab", kPlain)), (Entries{" ", "=", "ab"}));
+  EXPECT_EQ(entries(tokenizer, tokenizer.encode("=abc", kPlain)), (Entries{" ", "=", "a", "bc"}));  // -9 either way
+  EXPECT_EQ(entries(tokenizer, tokenizer.encode("aaaa", kPlain)), (Entries{" a", "aaa"}));
+  EXPECT_EQ(entries(tokenizer, tokenizer.encode("x", kPlain)), (Entries{" ", "x"}));  // -6 is more than -8
+  EXPECT_EQ(entries(tokenizer, tokenizer.encode("===", kPlain)), (Entries{" ", "=", "=="}));
+}
+
+TEST(Unigram, UnknownCharactersAreOneTokenOrBytes) {
+  TokenizerSpec spec = tiny_unigram_spec();
+  const Tokenizer unknown(spec);
+  EXPECT_EQ(unknown.encode("a\u00e9\u4e2da\xff", kPlain),
+            (std::vector<TokenId>{spm_id(unknown, "\u2581a"), 0, spm_id(unknown, "a"), 0}));
+  spec.byte_fallback = true;
+  const Tokenizer bytes(spec);
+  EXPECT_EQ(bytes.encode("a\u00e9\xff", kPlain),
+            (std::vector<TokenId>{spm_id(bytes, "\u2581a"), spm_id(bytes, "<0xC3>"), spm_id(bytes, "<0xA9>"),
+                                  spm_id(bytes, "<0xFF>")}));
+  EXPECT_EQ(bytes.decode(bytes.encode("a \u00e9\xff b", kPlain)), "a \u00e9\xff b");
+  spec.types[3 + 0xA9] = TokenType::kUnused;  // without one of its bytes a run stays unknown
+  EXPECT_EQ(Tokenizer(spec).encode("\u00e9", kPlain).back(), 0);
 }
 
 TEST(Spm, MergesByScoreAndFallsBackToBytes) {

@@ -4,7 +4,7 @@
 
 #include "text/tokenizer.h"
 #include "text/unicode_classes.h"
-#include "text/unicode_nfc.h"
+#include "text/unicode_forms.h"
 #include "text/unicode_utf8.h"
 
 namespace monograph {
@@ -68,12 +68,12 @@ TEST(Unicode, SettledPrefixesNeverChange) {
 }
 
 TEST(Unicode, Nfc) {
-  EXPECT_EQ(to_nfc("e\u0301"), "\u00e9");
-  EXPECT_EQ(to_nfc("\u212b"), "\u00c5");
-  EXPECT_EQ(to_nfc("q\u0307\u0323"), "q\u0323\u0307");  // marks in order of their class
-  EXPECT_EQ(to_nfc("\u1100\u1161\u11a8"), "\uac01");    // Hangul
-  EXPECT_EQ(to_nfc("\u0958"), "\u0915\u093c");          // excluded from composition
-  EXPECT_EQ(to_nfc("e\xff\u0301"), "e\xff\u0301");      // an ill-formed byte keeps them apart
+  EXPECT_EQ(to_form(NormalForm::kNfc, "e\u0301"), "\u00e9");
+  EXPECT_EQ(to_form(NormalForm::kNfc, "\u212b"), "\u00c5");
+  EXPECT_EQ(to_form(NormalForm::kNfc, "q\u0307\u0323"), "q\u0323\u0307");  // marks in order of their class
+  EXPECT_EQ(to_form(NormalForm::kNfc, "\u1100\u1161\u11a8"), "\uac01");    // Hangul
+  EXPECT_EQ(to_form(NormalForm::kNfc, "\u0958"), "\u0915\u093c");          // excluded from composition
+  EXPECT_EQ(to_form(NormalForm::kNfc, "e\xff\u0301"), "e\xff\u0301");      // an ill-formed byte keeps them apart
   EXPECT_TRUE(is_surely_nfc("caf\u00e9"));
   EXPECT_FALSE(is_surely_nfc("e\u0301"));
 }
@@ -85,8 +85,8 @@ TEST(Unicode, NfcOfNfcIsItself) {
   for (int round = 0; round < 20'000; ++round) {
     std::string text;
     for (unsigned i = 0; i < random() % 10; ++i) append_utf8(text, pool[random() % std::size(pool)]);
-    const std::string once = to_nfc(text);
-    EXPECT_EQ(to_nfc(once), once) << "seed " << seed << " round " << round;
+    const std::string once = to_form(NormalForm::kNfc, text);
+    EXPECT_EQ(to_form(NormalForm::kNfc, once), once) << "seed " << seed << " round " << round;
   }
 }
 

@@ -28,6 +28,11 @@ TEST(RealVocabulary, TK07_SpacesBesideSpecialTokens) {
       {"llama-spm", "<s> G", {1, 29871, 402}},
       {"llama-spm", "<|im_start|>user", {529, 29989, 326, 29918, 2962, 29989, 29958, 1792}},
       {"llama-spm", "x</s> y", {921, 2, 29871, 343}},
+      {"nomic-bert-moe", "<s>G", {0, 527}},  // unigram
+      {"nomic-bert-moe", "<s> G", {0, 527}},
+      {"nomic-bert-moe", "<|im_start|>user", {4426, 58745, 464, 454, 17137, 58745, 2740, 65918}},
+      {"nomic-bert-moe", "x</s> y", {1022, 2, 113}},
+      {"nomic-bert-moe", " a  b", {10, 876}},
   };
   std::string loaded;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -38,7 +43,8 @@ TEST(RealVocabulary, TK07_SpacesBesideSpecialTokens) {
 }
 
 TEST(RealVocabulary, TK11_NoControlTokenComesFromPlainText) {
-  for (const char* name : {"smollm2", "llama-bpe", "qwen2", "gpt-2", "starcoder", "llama-spm", "phi-3"}) {
+  for (const char* name :
+       {"smollm2", "llama-bpe", "qwen2", "gpt-2", "starcoder", "llama-spm", "phi-3", "nomic-bert-moe"}) {
     const Tokenizer tokenizer(vocabulary_spec(name));
     for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
       if (!tokenizer.is_control(id)) continue;

@@ -82,6 +82,37 @@ inline TokenizerSpec tiny_spm_spec() {
   return spec;
 }
 
+/// <unk> <s> </s>, the bytes of tiny_spm_spec() and pieces whose scores make "ab" + "c" as good as "a" + "bc".
+inline TokenizerSpec tiny_unigram_spec() {
+  TokenizerSpec spec = tiny_spm_spec();
+  const std::size_t n_kept = 3 + 256;
+  spec.model = TokenizerModel::kUnigram;
+  spec.byte_fallback = spec.add_bos = false;
+  spec.metaspace = spec.split_words = true;
+  spec.tokens.resize(n_kept);
+  spec.types.resize(n_kept);
+  spec.scores.assign(n_kept, 0.0);
+  const std::string mark = "\u2581";
+  for (const auto& [piece, score] : std::vector<std::pair<std::string, double>>{{mark, -2},
+                                                                                {"a", -4},
+                                                                                {"b", -4},
+                                                                                {"c", -4},
+                                                                                {"ab", -5},
+                                                                                {"bc", -5},
+                                                                                {"aaa", -3},
+                                                                                {mark + "a", -3},
+                                                                                {mark + "x", -8},
+                                                                                {"x", -4},
+                                                                                {"y", -8},
+                                                                                {mark + "y", -3},
+                                                                                {"=", -4},
+                                                                                {"==", -4.5}}) {
+    add_token(spec, piece, TokenType::kNormal);
+    spec.scores.push_back(score);
+  }
+  return spec;
+}
+
 /// What merging means, by looking at every pair again and again.
 inline void merge_slowly(const TokenizerSpec& spec, std::vector<TokenId>& symbols) {
   for (;;) {
