@@ -46,8 +46,8 @@ class BlockPool {
   /// Forgets every cached prefix (blocks in use stay, unpublished).
   void clear_cache();
 
-  /// After the books were found wrong: every block that is not reserved is free and holds nothing. Whoever held one must
-  /// have let go of it without release().
+  /// After the books were found wrong: every block that is not reserved is free and holds nothing. Whoever held one
+  /// must have let go of it without release().
   void start_afresh();
 
   /// O(1): free + cached + used + reserved + null = total.
