@@ -204,7 +204,7 @@ double time_us(Rig& rig, int n_products, const Work& work) {
 
 template <typename Epilogue, typename... Tiles>
 void time_all(Rig& rig, const char* what, int n, int k, const Epilogue& epilogue) {
-  for (int m : {32, 64, 128, 256, 512}) {
+  for (int m : {32, 64, 128, 256, 512, 1024, 2048}) {
     const std::int64_t size = static_cast<std::int64_t>(n) * k;
     const int copies = static_cast<int>(std::min<std::int64_t>(rig.w_count / size, 64));
     const int n_products = m >= 2048 ? 12 : 56;
@@ -242,10 +242,11 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "check";
   Rig rig;
   if (mode == "check")
-    check_all<WideTile<64, 16, 1, 4, true>, WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>,
-              WideTile<64, 32, 1, 1, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
-              WideTile<128, 256, 2, 1>, WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>, WideTile<128, 96, 1, 2>,
-              WideTile<128, 192, 2, 1>>(rig);
+    check_all<WideTile<64, 16, 1, 1, true>, WideTile<128, 32, 1, 2, true>, WideTile<128, 48, 1, 1>,
+              WideTile<64, 96, 1, 1>, WideTile<128, 96, 1, 1>, WideTile<64, 16, 1, 4, true>,
+              WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 32, 1, 1, true>,
+              WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>,
+              WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>, WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>>(rig);
   if (mode == "time") {
     const auto plain = [&](const char* what, int n, int k) {
       time_all<AddResidual, WideTile<64, 16, 1, 4, true>, WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>,
