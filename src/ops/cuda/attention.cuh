@@ -53,6 +53,25 @@ __device__ __forceinline__ float weight(float score, float scale_log2, float shi
 __device__ __forceinline__ float group_sum(float a, float b, float c, float d) { return (a + b) + (c + d); }
 __device__ __forceinline__ float tile_sum(float g0, float g1, float g2, float g3) { return (g0 + g1) + (g2 + g3); }
 
+/// The scores that a lane holds of one of its two rows and a tile's 64 keys, `s` as mma.sync's accumulators, become
+/// weights in place; base and sum follow, and `factor` is what sums at the old base are multiplied with.
+__device__ __forceinline__ void weigh_row(float (&s)[32], int i, float top, float scale_log2, float& base, float& sum,
+                                          float& factor) {
+  const float old = base;
+  base = next_base(old, quad_max(top), scale_log2);
+  factor = rescale(old, base);
+  const float shift = shift_of(base);
+  float groups[4];
+#pragma unroll
+  for (int g = 0; g < 4; ++g) {
+    float* w = s + 8 * g + 2 * i;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) w[j / 2 * 4 + j % 2] = weight(w[j / 2 * 4 + j % 2], scale_log2, shift);
+    groups[g] = group_sum(w[0], w[1], w[4], w[5]);
+  }
+  sum = fmaf(sum, factor, tile_sum(groups[0], groups[1], groups[2], groups[3]));
+}
+
 /// A row's splits so far: values are to be combined as fmaf(total, keep, split * add).
 struct SplitTotal {
   float base = -INFINITY, sum = 0.0f;

@@ -196,19 +196,7 @@ __global__ void __launch_bounds__(384, 1)
         float top = fmaxf(s[2 * i], s[2 * i + 1]);
 #pragma unroll
         for (int j = 1; j < 8; ++j) top = fmaxf(top, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
-        const float old = base[i];
-        base[i] = next_base(old, quad_max(top), arg.scale_log2);
-        factor[i] = rescale(old, base[i]);
-        const float shift = shift_of(base[i]);
-        float groups[4];
-#pragma unroll
-        for (int g = 0; g < 4; ++g) {
-          float* w = s + 8 * g + 2 * i;
-#pragma unroll
-          for (int j = 0; j < 4; ++j) w[j / 2 * 4 + j % 2] = weight(w[j / 2 * 4 + j % 2], arg.scale_log2, shift);
-          groups[g] = group_sum(w[0], w[1], w[4], w[5]);
-        }
-        sum[i] = fmaf(sum[i], factor[i], tile_sum(groups[0], groups[1], groups[2], groups[3]));
+        weigh_row(s, i, top, arg.scale_log2, base[i], sum[i], factor[i]);
       }
     };
     const auto pack_weights = [&] {
