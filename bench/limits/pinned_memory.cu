@@ -49,7 +49,7 @@ __global__ void nothing_kernel() {}
 
 /// The first node of a step, as the engine has it, against an empty kernel and a copy node of the same bytes.
 Json fetch(CudaDevice& device, int rows, int capacity) {
-  CudaOps ops(device);
+  CudaOps ops(device, cuda::has_hopper_kernels());
   InputShape shape;
   shape.max_tokens = 2048;
   shape.max_rows = rows;

@@ -189,6 +189,11 @@ TEST(Options, EveryKnobRefusesWhatItCannotHold) {
   }
 }
 
+TEST(Options, KV18_ThereIsNoEightBitCacheToAskFor) {
+  EXPECT_TRUE(parse_error({"--kv-cache-dtype", "fp8"}).starts_with("unknown option --kv-cache-dtype"));
+  EXPECT_TRUE(parse_error({"--kv-cache-dtype=int8"}).starts_with("unknown option --kv-cache-dtype"));
+}
+
 TEST(Options, UnknownNamesAreErrorsThatNameTheNearest) {
   EXPECT_EQ(parse_error({"--max-seq", "4"}), "unknown option --max-seq; did you mean --max-seqs?");
   EXPECT_EQ(parse_error({"--qqqqqq"}), "unknown option --qqqqqq");

@@ -1,6 +1,7 @@
 // On the GPU too a row's logits and K and V have the same bits whatever happens around it. (SPEC D8; issue: Bits)
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "model/model_files.h"
@@ -28,6 +29,11 @@ std::vector<Subject> subjects() {
     Subject subject{name, testing::on("cuda", {})};
     std::erase_if(subject.name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
     subject.options.files = open_dummy_model(std::string(MONOGRAPH_SOURCE_DIR) + "/bench/configs/" + name);
+    all.push_back(std::move(subject));
+  }
+  if (const char* path = std::getenv("MONOGRAPH_TEST_MODEL")) {  // real weights
+    Subject subject{"model", testing::on("cuda", {})};
+    subject.options.files = open_model(path);
     all.push_back(std::move(subject));
   }
   for (Subject& subject : all) {
@@ -88,6 +94,28 @@ TEST_P(Bits, AloneInEveryBucket) {
     }
     least = bucket + 1;
   }
+}
+
+/// One request in every graph: what else the step holds decides the bucket.
+TEST_P(Bits, TheSameInEveryBucket) {
+  constexpr int kOwn = 10;
+  TestSequence s = lane_.sequence(kOwn, 3, 1);
+  lane_.fill_cache(0xff);
+  const Reference wanted = reference(s);
+  for (int bucket : GetParam().options.runner.prefill_buckets)
+    for (const bool first : {true, false}) {
+      TestSequence other = lane_.sequence(bucket - kOwn, static_cast<unsigned>(bucket), 20, 1);
+      lane_.fill_cache(0xff);
+      s.cached = 0;
+      Batch batch;
+      if (first) lane_.add(batch, s, kOwn);
+      lane_.add(batch, other, bucket - kOwn);
+      if (!first) lane_.add(batch, s, kOwn);
+      const StepResult result = lane_.runner().run(batch);
+      EXPECT_EQ(result.status, PrefillStatus::kReplayed);
+      EXPECT_EQ(result.bucket, bucket);
+      expect(first ? 0 : 1, s, wanted, "bucket " + std::to_string(bucket) + (first ? ", first" : ", second"));
+    }
 }
 
 TEST_P(Bits, InChunks) {

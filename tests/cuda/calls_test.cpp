@@ -6,7 +6,10 @@
 
 #include <map>
 
+#include "monograph/engine.h"
 #include "tests/cuda/support/families.h"
+#include "tests/e2e/support/metrics.h"
+#include "tests/engine/support/answers.h"
 
 namespace monograph {
 namespace {
@@ -81,6 +84,59 @@ TEST(Calls, OneLaunchAndOneWaitAStep) {
   }
   const std::map<std::string, int> expected = {{"cudaGraphLaunch", kSteps}, {"cudaStreamSynchronize", kSteps}};
   EXPECT_EQ(calls, expected);
+}
+
+/// From submit to the last token: prompts in chunks, prefix hits, several at once, every kind of sampling. What the
+/// engine does around its steps makes no call to the runtime either.
+TEST(Calls, AnEnginesStepsAreLaunchesAndWaitsAlone) {
+  EngineConfig config;
+  config.model = std::string(MONOGRAPH_SOURCE_DIR) + "/bench/configs/SmolLM2-135M";
+  config.load_format = "dummy";
+  config.device = "cuda";
+  config.max_seq_len = 512;
+  config.max_seqs = 8;
+  config.chunk_size = 64;
+  config.kv_cache_bytes = 256 << 20;
+  const auto engine = Engine::load(config);
+  const auto steps = [&] {
+    const e2e::Metrics metrics(engine->metrics());
+    return static_cast<int>(metrics.sum("monograph_prefill_graph_replays_total") +
+                            metrics.sum("monograph_decode_graph_replays_total"));
+  };
+  const auto requests = [](unsigned seed) {
+    std::vector<Request> all;
+    for (int i = 0; i < 6; ++i) {
+      Ids prompt(static_cast<std::size_t>(40 + 30 * i));
+      for (std::size_t at = 0; at < prompt.size(); ++at)
+        prompt[at] = static_cast<TokenId>(3 + at * (at < 64 ? 7 : seed));
+      Request r = of(std::move(prompt), 20);
+      r.sampling.temperature = i % 2 == 0 ? 0.0f : 0.9f;
+      r.sampling.top_p = 0.9f;
+      r.sampling.repetition_penalty = 1.1f;
+      r.sampling.logprobs = i;
+      r.sampling.seed = seed;
+      all.push_back(std::move(r));
+    }
+    return all;
+  };
+  const auto answer_all = [&](unsigned seed) {
+    std::vector<ResponseStream> streams;
+    for (Request& r : requests(seed)) streams.push_back(engine->submit(std::move(r)));
+    for (auto& stream : streams) EXPECT_EQ(take_all(stream).at(0).prefill.status, PrefillStatus::kReplayed);
+  };
+  answer_all(5);  // its first blocks are what the others find
+  const int before = steps();
+  std::map<std::string, int> calls;
+  {
+    CallCounter counter;
+    answer_all(11);
+    calls = counter.calls;
+  }
+  const int n = steps() - before;
+  EXPECT_GT(n, 25);
+  const std::map<std::string, int> expected = {{"cudaGraphLaunch", n}, {"cudaStreamSynchronize", n}};
+  EXPECT_EQ(calls, expected);
+  EXPECT_EQ(e2e::Metrics(engine->metrics()).sum("monograph_sampling_outside_graph_total"), 0);
 }
 
 }  // namespace

@@ -364,6 +364,29 @@ TEST(BugLog, KV12_PrefixesComeAndGo) {
   EXPECT_GT(metric(*engine, "vllm:prefix_cache_hits_total"), 0);
 }
 
+// KV18: 64 clients over shared prefixes, in a pool that is too small for all. (8-bit K and V, of which the row speaks,
+// cannot be asked for: Options.KV18_ThereIsNoEightBitCacheToAskFor.)
+TEST(BugLog, KV18_ManyClientsShareAPrefix) {
+  EngineConfig config = tiny();
+  config.max_seqs = 64;
+  config.kv_cache_bytes = std::int64_t{2} * 2 * 2 * 64 * 64 * 2 * (9 + 8 * 20);  // twenty sequences of the longest
+  const auto engine = Engine::load(config);
+  std::vector<Request> requests;
+  for (int i = 0; i < 512; ++i) {
+    Ids prompt = random_prompt(192, static_cast<unsigned>(i % 3));
+    const Ids own = random_prompt(1 + i % 90, 1000 + static_cast<unsigned>(i));
+    prompt.insert(prompt.end(), own.begin(), own.end());
+    requests.push_back(of(std::move(prompt), 8 + i % 60));
+  }
+  const auto wanted = one_by_one(requests);
+  for (std::size_t at = 0; at < requests.size(); at += 64)
+    expect_same(together(*engine, {requests.begin() + at, requests.begin() + at + 64}),
+                {wanted.begin() + at, wanted.begin() + at + 64});
+  EXPECT_GT(metric(*engine, "vllm:prefix_cache_hits_total"), 0);
+  EXPECT_EQ(metric(*engine, "monograph_prefill_graph_fallbacks_total"), 0);
+  EXPECT_EQ(metric(*engine, "monograph_kv_blocks_used"), 0);
+}
+
 TEST(BugLog, SA02_GreedyIsTopKOfOne) {
   const auto engine = Engine::load(tiny());
   for (unsigned i = 0; i < 100; ++i) {

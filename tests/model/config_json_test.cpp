@@ -115,6 +115,7 @@ struct Refused {
   std::string says;
 };
 
+// CG03: also a mixture of experts.
 TEST(ConfigJson, WhatIsNotBuiltIsRefusedByName) {
   const std::vector<Refused> cases = {
       {{{"architectures", {"MixtralForCausalLM"}}},

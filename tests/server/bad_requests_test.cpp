@@ -153,6 +153,15 @@ TEST_F(BadRequests, ValuesOnBothRoutes) {
   expect_alive();
 }
 
+// There are no adapters: whoever asks for one gets no answer of the base model instead.
+TEST_F(BadRequests, AdaptersCG04) {
+  start();
+  expect_completion_refused(R"("lora_name":"poet")", "lora_name");
+  expect_chat_refused(R"("lora_name":"poet")", "lora_name");
+  EXPECT_EQ(engine.n_submitted(), 0u);
+  expect_alive();
+}
+
 TEST_F(BadRequests, CompletionsOnly) {
   start();
   for (const Row& row :

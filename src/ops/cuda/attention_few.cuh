@@ -40,13 +40,21 @@ __device__ __forceinline__ std::uint32_t tile_offset(int row, int chunk) {
 
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-/// Stores to the shared memory of any CTA of the cluster.
+/// Stores to this CTA's shared memory, or to that of any CTA of the cluster. A CTA that is alone meets at barriers of its
+/// own, which order plain stores; stores to a cluster are ordered by the cluster's.
+template <bool kHere>
 __device__ __forceinline__ void store(std::uint32_t to, std::uint32_t value) {
-  asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
+  if constexpr (kHere)
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
+  else
+    asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
 }
-__device__ __forceinline__ void store(std::uint32_t to, float value) { store(to, __float_as_uint(value)); }
+template <bool kHere>
 __device__ __forceinline__ void store(std::uint32_t to, float a, float b) {
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+  if constexpr (kHere)
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+  else
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
 }
 /// Calls write(address) with `address` of this CTA's shared memory in CTAs first, first + step, ... of the cluster, or
 /// only here.
@@ -158,7 +166,8 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
             if (key + j / 2 * 8 + j % 2 > position) s[j / 2][2 * i + j % 2] = -INFINITY;
           const float top = quad_max(fmaxf(fmaxf(s[0][2 * i], s[0][2 * i + 1]), fmaxf(s[1][2 * i], s[1][2 * i + 1])));
           const std::uint32_t to = base + Shared::kTops + (row * Shared::kRowFloats + 4 * first + warp) * 4;
-          if (row < item.n_rows) push_to<kAlone>(lane % 4, 4, to, [&](std::uint32_t at) { store(at, top); });
+          if (row < item.n_rows)
+            push_to<kAlone>(lane % 4, 4, to, [&](std::uint32_t at) { store<kAlone>(at, __float_as_uint(top)); });
         }
       }
       arrive();
@@ -180,13 +189,13 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
         push_to<kAlone>(0, 1, base, [&](std::uint32_t at) {
           const std::uint32_t to_p = at + Shared::kP + split % 2 * Shared::kPBytes + first * 2048 + lane % 4 * 4;
           if (lane / 4 < item.n_rows)
-            store(at + Shared::kGroups + split % 2 * Shared::kGroupBytes + ((first * 4 + warp) * 32 + lane) * 8, sum0,
-                  sum1);
+            store<kAlone>(at + Shared::kGroups + split % 2 * Shared::kGroupBytes + ((first * 4 + warp) * 32 + lane) * 8,
+                          sum0, sum1);
 #pragma unroll
           for (int i = 0; i < 2; ++i)
             if (const int row = lane / 4 + 8 * i; row < item.n_rows) {
-              store(to_p + swizzled(row, warp * 2), pack_bf16(s[0][2 * i], s[0][2 * i + 1]));
-              store(to_p + swizzled(row, warp * 2 + 1), pack_bf16(s[1][2 * i], s[1][2 * i + 1]));
+              store<kAlone>(to_p + swizzled(row, warp * 2), pack_bf16(s[0][2 * i], s[0][2 * i + 1]));
+              store<kAlone>(to_p + swizzled(row, warp * 2 + 1), pack_bf16(s[1][2 * i], s[1][2 * i + 1]));
             }
         });
       }
