@@ -68,6 +68,7 @@ class EngineImpl : public Engine {
   void build_runner(const EngineConfig& config);
   void start_loop(const EngineConfig& config);
   KvCacheShape kv_shape() const;
+  MemoryShape memory_shape() const;
   KvPlan largest_pool(const EngineConfig& config, const KvCacheShape& shape) const;
   void make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch);
   void grow_pool(const EngineConfig& config, const KvCacheShape& shape);
@@ -194,9 +195,9 @@ void EngineImpl::check_memory(const EngineConfig& config) {
   const DeviceMemory memory = backend_.device->memory();
   if (!memory.own) return;
   const KvCacheShape shape = kv_shape();
-  check_room(config, model_config_, shape, memory);
+  check_room(config, memory_shape(), memory);
   outside_ = memory.total - memory.free;
-  MemoryBudget budget = estimate_budget(resolved_, model_config_, shape);
+  MemoryBudget budget = estimate_budget(resolved_, memory_shape());
   budget.outside = outside_;
   const std::int64_t limit = memory_limit(config, memory) - (budget.total() - budget.scratch);
   const KvPlan plan = plan_kv(config, resolved_, shape, limit, "what --memory-fraction leaves of the GPU's memory");
@@ -213,6 +214,11 @@ KvCacheShape EngineImpl::kv_shape() const {
           .head_dim = m.head_dim,
           .block_size = resolved_.block_size,
           .dtype = backend_.ops->activation_dtype()};
+}
+
+MemoryShape EngineImpl::memory_shape() const {
+  const auto workspace_bytes = [this](const WorkspaceShape& shape) { return backend_.ops->workspace_bytes(shape); };
+  return {.model = model_config_, .kv = kv_shape(), .workspace_bytes = workspace_bytes};
 }
 
 KvPlan EngineImpl::largest_pool(const EngineConfig& config, const KvCacheShape& shape) const {
@@ -249,12 +255,10 @@ void EngineImpl::grow_pool(const EngineConfig& config, const KvCacheShape& shape
   // What the driver counts beyond the parts (page sizes, kernels' own memory) belongs to the activations' share.
   budget.activations = memory.total - memory.free - (budget.total() - budget.activations);
   const std::int64_t limit = memory_limit(config, memory) - (budget.total() - budget.scratch);
-  const std::int64_t more =
-      memory.total - memory.free - outside_ - estimate_budget(resolved_, model_config_, shape).total();
+  const std::int64_t more = memory.total - memory.free - outside_ - estimate_budget(resolved_, memory_shape()).total();
   DeviceMemory at_start = memory;
   at_start.free = memory.total - outside_;
-  if (limit / shape.bytes_per_block() < least_blocks(resolved_))
-    check_room(config, model_config_, shape, at_start, more);
+  if (limit / shape.bytes_per_block() < least_blocks(resolved_)) check_room(config, memory_shape(), at_start, more);
   const KvPlan plan = plan_kv(config, resolved_, shape, limit, "what --memory-fraction leaves of the GPU's memory");
   const int capacity = plan.n_blocks - 1 - resolved_.n_scratch_blocks;
   budget.kv = capacity * shape.bytes_per_block();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "graph/arena.h"
 #include "monograph/error.h"
 #include "ops/inputs.h"
 
@@ -39,43 +40,41 @@ std::int64_t staging_bytes(const ResolvedConfig& r, const ModelConfig& m, int ma
   return StagingLayout(shape).bytes + 4 * (3LL * max_tokens + 4LL * max_rows);
 }
 
-std::int64_t activation_bytes(const ResolvedConfig& r, const ModelConfig& m, int element) {
-  const std::int64_t tokens = largest_step(r), rows = std::max(r.max_seqs, r.max_rows);
-  const std::int64_t q = std::int64_t{m.n_heads} * m.head_dim, qkv = q + 2LL * m.n_kv_heads * m.head_dim;
-  std::int64_t bytes = tokens * element * (m.model_dim + 2 * q + m.ffn_dim);             // the arena
-  bytes += tokens * (element * m.model_dim + 4 * qkv + 2LL * m.n_heads / m.n_kv_heads);  // the kernels' workspace
-  bytes += 3 * 4 * rows * m.vocab_size;       // logits, processed logits, counts of ids
-  bytes += 4LL * r.max_seqs * r.max_seq_len;  // history
+std::int64_t activation_bytes(const ResolvedConfig& r, const MemoryShape& shape) {
+  const ModelConfig& m = shape.model;
+  const int tokens = largest_step(r), rows = std::max(r.max_seqs, r.max_rows);
+  const WorkspaceShape workspace{tokens,    rows,         m.model_dim, m.ffn_dim,
+                                 m.n_heads, m.n_kv_heads, m.head_dim,  m.vocab_size};
+  std::int64_t bytes = Arena::bytes_for(shape.kv.dtype, m, tokens, rows) + shape.workspace_bytes(workspace);
+  bytes += 4LL * r.max_seqs * (r.max_seq_len + 1);  // history and its lengths
   bytes += 4LL * r.max_seq_len * m.rope.rotary_dim;
-  bytes += staging_bytes(r, m, static_cast<int>(tokens), static_cast<int>(rows));
+  bytes += staging_bytes(r, m, tokens, rows);
   if (!r.prefill_buckets.empty()) bytes += staging_bytes(r, m, r.prefill_buckets.back(), r.max_rows);
   if (!r.decode_buckets.empty()) bytes += staging_bytes(r, m, r.decode_buckets.back(), r.max_seqs);
   return bytes;
 }
 
 /// Bytes with one sequence's KV blocks, or nothing if the configuration is not allowed.
-std::optional<std::int64_t> least_bytes(const EngineConfig& config, const ModelConfig& model,
-                                        const KvCacheShape& shape) {
+std::optional<std::int64_t> least_bytes(const EngineConfig& config, const MemoryShape& shape) {
   try {
-    const ResolvedConfig resolved = resolve_config(config, model);
+    const ResolvedConfig resolved = resolve_config(config, shape.model);
     const std::int64_t one = (resolved.max_seq_len + resolved.block_size - 1) / resolved.block_size;
-    const std::int64_t pool = config.kv_cache_bytes.value_or(one * shape.bytes_per_block());
-    return estimate_budget(resolved, model, shape).total() + std::max(pool, one * shape.bytes_per_block());
+    const std::int64_t pool = config.kv_cache_bytes.value_or(one * shape.kv.bytes_per_block());
+    return estimate_budget(resolved, shape).total() + std::max(pool, one * shape.kv.bytes_per_block());
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
 /// Options that need less, or nothing if none of them is enough. Halves what the user would miss least, turn by turn.
-std::optional<std::string> smaller(EngineConfig config, const ModelConfig& model, const KvCacheShape& shape,
-                                   std::int64_t room) {
-  const ResolvedConfig start = resolve_config(config, model);
+std::optional<std::string> smaller(EngineConfig config, const MemoryShape& shape, std::int64_t room) {
+  const ResolvedConfig start = resolve_config(config, shape.model);
   int length = start.max_seq_len, chunk = start.chunk_size, seqs = start.max_seqs;
   const auto fits = [&] {
     config.max_seq_len = length;
     config.chunk_size = std::min(chunk, length);
     config.max_seqs = seqs;
-    const auto bytes = least_bytes(config, model, shape);
+    const auto bytes = least_bytes(config, shape);
     return bytes && *bytes <= room;
   };
   bool lowered = true;
@@ -106,32 +105,32 @@ std::string two_digits(double x) {
 }
 
 /// More of the memory if that is enough, else smaller options, else both.
-std::string advice_for(const EngineConfig& config, const ModelConfig& model, const KvCacheShape& shape,
-                       const DeviceMemory& memory, std::int64_t outside, std::int64_t needed) {
+std::string advice_for(const EngineConfig& config, const MemoryShape& shape, const DeviceMemory& memory,
+                       std::int64_t outside, std::int64_t needed) {
   EngineConfig more = config;
   more.memory_fraction =
       std::ceil(100.0 * static_cast<double>(outside + needed) / static_cast<double>(memory.total)) / 100;
   const std::string fraction = "start with --memory-fraction ";
   if (more.memory_fraction <= kMostFraction && needed <= memory_limit(more, memory) - outside)
     return fraction + two_digits(more.memory_fraction);
-  if (const auto options = smaller(config, model, shape, memory_limit(config, memory) - outside))
+  if (const auto options = smaller(config, shape, memory_limit(config, memory) - outside))
     return "start with " + *options;
   more.memory_fraction = kMostFraction;
-  if (const auto options = smaller(more, model, shape, memory_limit(more, memory) - outside))
+  if (const auto options = smaller(more, shape, memory_limit(more, memory) - outside))
     return fraction + two_digits(kMostFraction) + " " + *options;
   return "there is no setting with which this model fits; free GPU memory or take a smaller model";
 }
 
 }  // namespace
 
-MemoryBudget estimate_budget(const ResolvedConfig& resolved, const ModelConfig& model, const KvCacheShape& shape) {
-  const int element = shape.dtype == DType::kF32 ? 4 : 2;
+MemoryBudget estimate_budget(const ResolvedConfig& resolved, const MemoryShape& shape) {
+  const ModelConfig& model = shape.model;
   MemoryBudget budget;
-  budget.weights = element * weight_values(model);
-  budget.activations = activation_bytes(resolved, model, element);
+  budget.weights = (shape.kv.dtype == DType::kF32 ? 4 : 2) * weight_values(model);
+  budget.activations = activation_bytes(resolved, shape);
   const auto n_graphs = static_cast<std::int64_t>(resolved.prefill_buckets.size() + resolved.decode_buckets.size());
   budget.graphs = n_graphs * (kNodesPerLayer * model.n_layers + kNodesPerForward) * kBytesPerNode;
-  budget.scratch = (1 + resolved.n_scratch_blocks) * shape.bytes_per_block();
+  budget.scratch = (1 + resolved.n_scratch_blocks) * shape.kv.bytes_per_block();
   return budget;
 }
 
@@ -140,14 +139,13 @@ std::int64_t memory_limit(const EngineConfig& config, const DeviceMemory& memory
   return std::min(part, memory.total - kDriverReserve);
 }
 
-void check_room(const EngineConfig& config, const ModelConfig& model, const KvCacheShape& shape,
-                const DeviceMemory& memory, std::int64_t more) {
+void check_room(const EngineConfig& config, const MemoryShape& shape, const DeviceMemory& memory, std::int64_t more) {
   const std::int64_t outside = memory.total - memory.free + more;
   const std::int64_t room = memory_limit(config, memory) - outside;
-  const std::int64_t needed = least_bytes(config, model, shape).value();
+  const std::int64_t needed = least_bytes(config, shape).value();
   if (needed <= room) return;
-  const std::string advice = advice_for(config, model, shape, memory, outside, needed);
-  MemoryBudget least = estimate_budget(resolve_config(config, model), model, shape);
+  const std::string advice = advice_for(config, shape, memory, outside, needed);
+  MemoryBudget least = estimate_budget(resolve_config(config, shape.model), shape);
   least.kv = needed - least.total();
   throw Error(ErrorCode::kOutOfMemory,
               "GPU memory: " + human_bytes(needed) + " are needed (" + to_text(least, "", "for one sequence") + "), " +

@@ -2,10 +2,12 @@
 // when that is more than there is.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "cache/kv_cache.h"
 #include "engine/memory_plan.h"
+#include "ops/ops.h"
 
 namespace monograph {
 
@@ -20,8 +22,15 @@ struct MemoryBudget {
   std::int64_t total() const { return outside + weights + activations + graphs + scratch + kv; }
 };
 
+/// What memory follows from besides the settings.
+struct MemoryShape {
+  const ModelConfig& model;
+  KvCacheShape kv;
+  std::function<std::int64_t(const WorkspaceShape&)> workspace_bytes;  ///< Ops::workspace_bytes of the device.
+};
+
 /// Everything but `outside` and `kv`. Weights in the dtype of the cache; sizes of graphs from their number of nodes.
-MemoryBudget estimate_budget(const ResolvedConfig& resolved, const ModelConfig& model, const KvCacheShape& shape);
+MemoryBudget estimate_budget(const ResolvedConfig& resolved, const MemoryShape& shape);
 
 /// Most bytes that may be in use on the device, others' included: --memory-fraction, less what the driver needs to
 /// work.
@@ -30,8 +39,8 @@ std::int64_t memory_limit(const EngineConfig& config, const DeviceMemory& memory
 /// Throws Error(kOutOfMemory) if the budget of `config` with the KV blocks of one sequence passes the limit. One line:
 /// what is needed, what there is, and options with which it would start. `more` is what measuring found above the
 /// estimate.
-void check_room(const EngineConfig& config, const ModelConfig& model, const KvCacheShape& shape,
-                const DeviceMemory& memory, std::int64_t more = 0);
+void check_room(const EngineConfig& config, const MemoryShape& shape, const DeviceMemory& memory,
+                std::int64_t more = 0);
 
 /// "weights 16.4 GB, activations, logits and staging 1.03 GB, graphs ..., scratch ..., KV pool ..."; `graph_counts` may
 /// be "(20 extend, 8 decode)".

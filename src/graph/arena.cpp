@@ -26,4 +26,10 @@ Activations Arena::activations(int capacity, int max_rows) const {
 
 std::int64_t Arena::bytes() const { return x_.bytes() + q_.bytes() + attn_.bytes() + ffn_.bytes() + logits_.bytes(); }
 
+std::int64_t Arena::bytes_for(DType dtype, const ModelConfig& m, std::int64_t max_tokens, std::int64_t max_rows) {
+  const std::int64_t heads = static_cast<std::int64_t>(m.n_heads) * m.head_dim;
+  return (dtype == DType::kF32 ? 4 : 2) * max_tokens * (m.model_dim + 2 * heads + m.ffn_dim) +
+         4 * max_rows * m.vocab_size;
+}
+
 }  // namespace monograph

@@ -12,6 +12,8 @@ class Arena {
   Activations activations(int capacity, int max_rows) const;
   const float* logits() const { return logits_.as<float>(); }
   std::int64_t bytes() const;
+  /// bytes() of an arena before it is made.
+  static std::int64_t bytes_for(DType dtype, const ModelConfig& model, std::int64_t max_tokens, std::int64_t max_rows);
 
  private:
   DType dtype_;

@@ -61,6 +61,8 @@ class Ops {
   virtual ~Ops() = default;
   /// Called before the first forward and outside any capture: everything an op allocates for itself is allocated here.
   virtual void reserve(const WorkspaceShape&) {}
+  /// Device memory that reserve() takes, told before it is taken.
+  virtual std::int64_t workspace_bytes(const WorkspaceShape&) const { return 0; }
   /// F32 or BF16: the dtype of every activation tensor and of the KV cache.
   virtual DType activation_dtype() const = 0;
 

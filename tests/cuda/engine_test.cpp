@@ -129,6 +129,9 @@ TEST(Memory, TheBudgetIsWhatTheDriverReports) {
     const auto engine = Engine::load(config, [&](int, std::string_view line) { log.emplace_back(line); });
     const DeviceMemory memory = gpu.memory();
     const auto used = static_cast<double>(memory.total - memory.free);
+    std::printf("%s: budget %.3f GB, measured %.3f GB, by the driver %.3f GB in use of %.3f\n", model,
+                total_of(log, "memory budget: ") / 1e9, total_of(log, "memory: ") / 1e9, used / 1e9,
+                static_cast<double>(memory.total) / 1e9);
     EXPECT_NEAR(total_of(log, "memory budget: "), used, 0.03 * used) << model << ", before allocating";
     EXPECT_NEAR(total_of(log, "memory: "), used, 0.03 * used) << model << ", measured";
     // The smaller model's longest sequences all fit into less.

@@ -13,6 +13,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MONOGRAPH_BINARY", ROOT / "build/cpu/monograph"))
 TINY = pathlib.Path(os.environ.get("MONOGRAPH_TINY_MODEL", ROOT / "tests/golden/models/llama-gqa"))
+FLAGS = os.environ.get("MONOGRAPH_SERVE_FLAGS", "").split()  # of every server: --device cuda
 START_SECONDS = 120
 
 
@@ -47,7 +48,7 @@ class Server:
         self.step_log = pathlib.Path(self.folder.name) / "steps.jsonl"
         self.log = open(pathlib.Path(self.folder.name) / "log.txt", "w+")
         command = [BINARY, "serve", "--model", model, "--host", "127.0.0.1", "--port", self.port, "--step-log",
-                   self.step_log, *flags]
+                   self.step_log, *FLAGS, *flags]
         self.process = subprocess.Popen([str(part) for part in command], stdout=self.log, stderr=self.log,
                                         env={**os.environ, **(environment or {})})
         self.wait_ready()

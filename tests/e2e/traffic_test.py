@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The lane under real traffic: `monograph serve`, many HTTP clients, and the step log as witness. The tiny model by
-default; MONOGRAPH_TEST_MODEL names the default model for the tests that need longer steps.
+default; MONOGRAPH_TEST_MODEL names the default model for the tests that need longer steps, or a folder with a config.json
+alone, which gets random weights. On a GPU: MONOGRAPH_SERVE_FLAGS="--device cuda".
 (issue: The lane in real traffic, Streams and cancels; BUGLOG AP11, AP12, AP14, AP17)"""
 import concurrent.futures
 import json
@@ -13,6 +14,7 @@ import serve
 
 VOCAB = 288
 REAL = pathlib.Path(os.environ.get("MONOGRAPH_TEST_MODEL", serve.ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"))
+REAL_FLAGS = ["--load-format", "dummy"] if REAL.is_dir() and not list(REAL.glob("*.safetensors")) else []
 SEED = 1234
 
 
@@ -94,7 +96,7 @@ def test_sixteen_clients():
 
 
 def test_long_prompt_takes_three_replays():
-    with serve.Server(REAL, flags=["--max-seq-len", 6000]) as server:
+    with serve.Server(REAL, flags=["--max-seq-len", 6000, *REAL_FLAGS]) as server:
         rng = random.Random(SEED)
         body = {"prompt": [rng.randrange(1000, 40000) for _ in range(5000)], "max_tokens": 4, "temperature": 0,
                 "ignore_eos": True, "aux_info": True, "return_token_ids": True}

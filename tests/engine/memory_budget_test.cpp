@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <vector>
 
+#include "graph/arena.h"
 #include "monograph/error.h"
 
 namespace monograph {
@@ -31,11 +33,20 @@ KvCacheShape shape_of(const ModelConfig& m) {
   return {.n_layers = m.n_layers, .n_kv_heads = m.n_kv_heads, .head_dim = m.head_dim, .dtype = DType::kBF16};
 }
 
+/// What kernels keep for themselves, of the size that a GPU's do.
+std::int64_t workspace_bytes(const WorkspaceShape& s) {
+  return s.max_tokens * (2LL * s.model_dim + 4LL * (s.n_heads + 2 * s.n_kv_heads) * s.head_dim) +
+         8LL * s.max_rows * s.vocab_size;
+}
+
+MemoryShape memory_shape(const ModelConfig& m) { return {m, shape_of(m), workspace_bytes}; }
+
 DeviceMemory with_free(std::int64_t free) { return {.free = free, .total = 140 * kGiB, .own = true}; }
 
 std::string refusal(const EngineConfig& config, const DeviceMemory& memory) {
   try {
-    check_room(config, qwen3_8b(), shape_of(qwen3_8b()), memory);
+    const ModelConfig model = qwen3_8b();
+    check_room(config, memory_shape(model), memory);
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kOutOfMemory);
     return e.what();
@@ -58,12 +69,29 @@ EngineConfig advised(EngineConfig config, const std::string& line) {
 }
 
 TEST(MemoryBudget, WeightsAreThoseOfTheShapes) {
-  const ResolvedConfig r = resolve_config({}, qwen3_8b());
-  const MemoryBudget budget = estimate_budget(r, qwen3_8b(), shape_of(qwen3_8b()));
+  const ModelConfig model = qwen3_8b();
+  const MemoryBudget budget = estimate_budget(resolve_config({}, model), memory_shape(model));
   EXPECT_NEAR(static_cast<double>(budget.weights) / 1e9, 16.38, 0.02);  // 8.19 billion parameters
   EXPECT_EQ(budget.scratch, 33 * shape_of(qwen3_8b()).bytes_per_block());
   EXPECT_EQ(budget.outside, 0);
   EXPECT_EQ(budget.kv, 0);
+}
+
+/// The budget's activations are what runner and kernels ask for: the arena, the workspace of that many tokens and rows.
+TEST(MemoryBudget, ActivationsAreThoseOfTheArenaAndTheKernels) {
+  const ModelConfig model = qwen3_8b();
+  MemoryShape shape = memory_shape(model);
+  std::vector<std::pair<int, int>> asked;
+  shape.workspace_bytes = [&](const WorkspaceShape& s) {
+    asked.emplace_back(s.max_tokens, s.max_rows);
+    return std::int64_t{0};
+  };
+  const ResolvedConfig resolved = resolve_config({}, model);
+  const std::int64_t without = estimate_budget(resolved, shape).activations;
+  EXPECT_EQ(asked, (std::vector{std::pair{2048, 256}}));
+  EXPECT_GT(without, Arena::bytes_for(DType::kBF16, model, 2048, 256));
+  shape.workspace_bytes = [](const WorkspaceShape&) { return std::int64_t{1} << 30; };
+  EXPECT_EQ(estimate_budget(resolved, shape).activations, without + (std::int64_t{1} << 30));
 }
 
 TEST(MemoryBudget, AmpleMemoryIsFine) { EXPECT_EQ(refusal({}, with_free(139 * kGiB)), ""); }
@@ -95,9 +123,10 @@ TEST(MemoryBudget, NothingHelpsAModelThatIsTooLarge) {
 }
 
 TEST(MemoryBudget, WhatMeasuringFoundCounts) {
+  const ModelConfig model = qwen3_8b();
   const DeviceMemory memory = with_free(120 * kGiB);
-  EXPECT_NO_THROW(check_room({}, qwen3_8b(), shape_of(qwen3_8b()), memory));
-  EXPECT_THROW(check_room({}, qwen3_8b(), shape_of(qwen3_8b()), memory, 100 * kGiB), Error);
+  EXPECT_NO_THROW(check_room({}, memory_shape(model), memory));
+  EXPECT_THROW(check_room({}, memory_shape(model), memory, 100 * kGiB), Error);
 }
 
 }  // namespace

@@ -27,19 +27,43 @@ bool has_hopper_kernels() {
 CudaOps::CudaOps(CudaDevice& device, bool hopper)
     : device_(device), stream_(device.stream(), hopper), choice_(device.allocate(sizeof(cuda::FetchChoice))) {}
 
+namespace {
+
+/// Bytes of each buffer of the workspace.
+struct WorkspaceSizes {
+  std::int64_t normed, qkv, work, processed, counts, best_keys;
+};
+
+WorkspaceSizes sizes_of(const WorkspaceShape& shape) {
+  const std::int64_t tokens = std::max(shape.max_tokens, shape.max_rows);
+  const std::int64_t qkv_rows = static_cast<std::int64_t>(shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim;
+  const std::int64_t n_items = tokens * (shape.n_heads / shape.n_kv_heads) / 16 + shape.max_rows + 2;
+  const std::int64_t logits = 4LL * shape.max_rows * shape.vocab_size;
+  return {.normed = 2 * cuda::with_whole_tiles(tokens) * shape.model_dim,
+          .qkv = 4 * tokens * qkv_rows,
+          .work = 4 * 64 + static_cast<std::int64_t>(sizeof(cuda::AttentionItem)) * n_items,
+          .processed = logits,
+          .counts = logits,
+          .best_keys = 8LL * cuda::kNarrowRows * cuda::kMultiprocessors};
+}
+
+}  // namespace
+
+std::int64_t CudaOps::workspace_bytes(const WorkspaceShape& shape) const {
+  const WorkspaceSizes s = sizes_of(shape);
+  return s.normed + s.qkv + s.work + s.processed + s.counts + s.best_keys;
+}
+
 void CudaOps::reserve(const WorkspaceShape& shape) {
   shape_ = shape;
   packer_.reset();  // every weight is loaded
-  const std::int64_t tokens = std::max(shape.max_tokens, shape.max_rows);
-  const std::int64_t qkv_rows = static_cast<std::int64_t>(shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim;
-  const std::int64_t group = shape.n_heads / shape.n_kv_heads;
-  normed_ = device_.allocate(2 * cuda::with_whole_tiles(tokens) * shape.model_dim);
-  qkv_ = device_.allocate(4 * tokens * qkv_rows);
-  work_ = device_.allocate(4 * 64 + static_cast<std::int64_t>(sizeof(cuda::AttentionItem)) *
-                                        (tokens * group / 16 + shape.max_rows + 2));
-  processed_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
-  counts_ = device_.allocate(4LL * shape.max_rows * shape.vocab_size);
-  best_keys_ = device_.allocate(8LL * cuda::kNarrowRows * cuda::kMultiprocessors);
+  const WorkspaceSizes sizes = sizes_of(shape);
+  normed_ = device_.allocate(sizes.normed);
+  qkv_ = device_.allocate(sizes.qkv);
+  work_ = device_.allocate(sizes.work);
+  processed_ = device_.allocate(sizes.processed);
+  counts_ = device_.allocate(sizes.counts);
+  best_keys_ = device_.allocate(sizes.best_keys);
 }
 
 std::unique_ptr<PackedMatrix> CudaOps::pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) {

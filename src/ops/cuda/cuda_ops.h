@@ -35,6 +35,7 @@ class CudaOps : public Ops {
 
   DType activation_dtype() const override { return DType::kBF16; }
   void reserve(const WorkspaceShape& shape) override;
+  std::int64_t workspace_bytes(const WorkspaceShape& shape) const override;
   std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) override;
   void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
                     const InputShape& shape, int capacity) override;
