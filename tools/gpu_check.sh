@@ -94,6 +94,12 @@ stage 180 traffic env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SERVE_FLAGS
   test_long_prompt_takes_three_replays test_streams_equal_whole_answers test_chat_streams_equal_whole_answers test_many_dropped_streams
 quote traffic '^ok|^FAIL'
 
+# Rows of the bug log, bad requests and 1,000 sampling settings among neighbours, over HTTP.
+for name in bug_log bad_requests sampling_http; do
+  stage 180 "http_$name" env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SERVE_FLAGS=--device cuda" python3 -B "tests/e2e/${name}_test.py"
+  quote "http_$name" '^ok|^FAIL'
+done
+
 # What each bucket's graph costs at start-up: two warm-ups, the capture, a replay as self-test (target: 50 ms), its memory, its
 # time and eager's.
 stage 60 graphs "$build/monograph" inspect graphs --model $configs/Qwen3-0.6B --load-format dummy --device cuda --prefill-graph-policy measured

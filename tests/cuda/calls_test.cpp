@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "monograph/engine.h"
 #include "tests/cuda/support/families.h"
@@ -98,10 +100,15 @@ TEST(Calls, AnEnginesStepsAreLaunchesAndWaitsAlone) {
   config.chunk_size = 64;
   config.kv_cache_bytes = 256 << 20;
   const auto engine = Engine::load(config);
+  // Counters follow the tokens by a moment: read until the engine is idle and they stand still.
   const auto steps = [&] {
-    const e2e::Metrics metrics(engine->metrics());
-    return static_cast<int>(metrics.sum("monograph_prefill_graph_replays_total") +
-                            metrics.sum("monograph_decode_graph_replays_total"));
+    for (double seen = -1;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+      const e2e::Metrics metrics(engine->metrics());
+      const double n =
+          metrics.sum("monograph_prefill_graph_replays_total") + metrics.sum("monograph_decode_graph_replays_total");
+      if (n == seen && metrics.sum("vllm:num_requests_running") == 0) return static_cast<int>(n);
+      seen = n;
+    }
   };
   const auto requests = [](unsigned seed) {
     std::vector<Request> all;

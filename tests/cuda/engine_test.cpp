@@ -367,6 +367,36 @@ TEST(BugLog, KV12_PrefixesComeAndGo) {
   EXPECT_GT(metric(*engine, "vllm:prefix_cache_hits_total"), 0);
 }
 
+// KV17: among 64 long answers a new prompt gets its turn, and the answers go on meanwhile.
+TEST(BugLog, KV17_ANewPromptAmongManyDecodes) {
+  EngineConfig config = tiny();
+  config.max_seqs = 65;
+  config.kv_cache_bytes = 512 << 20;
+  const auto engine = Engine::load(config);
+  std::vector<ResponseStream> running;
+  for (unsigned i = 0; i < 64; ++i) running.push_back(engine->submit(of(random_prompt(8, i), 500)));
+  for (auto& stream : running) ASSERT_TRUE(stream.next());  // each of them decodes
+  struct Counts {
+    double tokens, steps;
+  };
+  const auto counts = [&] {
+    const e2e::Metrics m(engine->metrics());
+    return Counts{m.sum("vllm:generation_tokens_total"),
+                  m.sum("monograph_prefill_graph_replays_total") + m.sum("monograph_decode_graph_replays_total")};
+  };
+  const Counts before = counts();
+  const auto start = std::chrono::steady_clock::now();
+  ResponseStream late = engine->submit(of(random_prompt(100, 99), 200));
+  ASSERT_TRUE(late.next());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  while (late.next()) {
+  }
+  const Counts after = counts();
+  EXPECT_GE(after.tokens - before.tokens, 32 * (after.steps - before.steps)) << "less than half of them went on";
+  EXPECT_GE(after.steps - before.steps, 200);
+  for (auto& stream : running) take_all(stream);
+}
+
 // KV18: 64 clients over shared prefixes, in a pool that is too small for all. (8-bit K and V, of which the row speaks,
 // cannot be asked for: Options.KV18_ThereIsNoEightBitCacheToAskFor.)
 TEST(BugLog, KV18_ManyClientsShareAPrefix) {

@@ -266,8 +266,9 @@ TEST(Replays, CG03_WidthsBetweenTheTilesOfTheKernels) {
   }
 }
 
-// CG04: a thousand turns of small and large batches, eager ones between; nothing is allocated after start-up, so no
-// address that a graph recorded can move. (Adapters, of which the row speaks, are refused: BadRequests.AdaptersCG04.)
+// CG04, OL04: a thousand turns of small and large batches, eager ones between; nothing is allocated after start-up, so
+// no address that a graph recorded can move. (Adapters, of which the row speaks, are refused:
+// BadRequests.AdaptersCG04.)
 TEST(Replays, CG04_MemoryStandsStillWhateverComes) {
   Lane lane(crowded());
   const Cast cast = make_cast(lane, 6, 60);

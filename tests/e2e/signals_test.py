@@ -17,7 +17,7 @@ NO_LIMIT = ["--max-tokens", "100000", "--ignore-eos", "--temperature", "0"]
 
 
 def start(command, *flags):
-    return subprocess.Popen([serve.BINARY, command, "--model", MODEL, "--log-level", "info", *flags],
+    return subprocess.Popen([serve.BINARY, command, "--model", MODEL, "--log-level", "info", *serve.FLAGS, *flags],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
 

@@ -142,7 +142,7 @@ constexpr Row kBothRoutes[] = {
     {R"("reasoning_effort":"high")", "reasoning_effort"},
 };
 
-// SA16, SA06, ST08, SE12, AP04: kBothRoutes.
+// SA16, SA06, ST08, SE12, AP04, OL01: kBothRoutes.
 TEST_F(BadRequests, ValuesOnBothRoutes) {
   start();
   for (const Row& row : kBothRoutes) {
