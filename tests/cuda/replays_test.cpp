@@ -276,6 +276,7 @@ TEST(Replays, CG04_MemoryStandsStillWhateverComes) {
   for (int turn = 0; turn < 1000; ++turn) {
     Batch small, large;
     TestSequence s = cast.sequences[static_cast<std::size_t>(turn % 6)];
+    s.cached = 0;
     lane.add(small, s, static_cast<int>(s.tokens.size()));
     std::vector<std::int32_t> wanted;
     for (std::size_t i = 0; i < cast.sequences.size(); ++i) {
