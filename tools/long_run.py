@@ -115,7 +115,7 @@ def soaks(args, seed):
                                     r"\d+ requests, .*"),
         "scheduler": lambda: soak("engine_test", "Scheduler.R16_R22*", {"MONOGRAPH_TEST_SEEDS": str(args.runs // 400 or 2500)},
                                   r"\d+ seeds, .*"),
-        "mutations": lambda: soak("model_test", "Mutations.*", {"TEST_MUTATIONS": str(args.runs or 20000), "TEST_SEED": str(seed)},
+        "mutations": lambda: soak("engine_test", "Mutations.*", {"TEST_MUTATIONS": str(args.runs or 20000), "TEST_SEED": str(seed)},
                                   r"\d+ tests? .*ran")}
 
 

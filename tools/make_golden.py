@@ -235,7 +235,6 @@ def make_recipe(arguments):
 # ---- The default model
 
 N_GREEDY = 64
-ROWS_KEPT = 16
 
 
 def real_golden(arguments):
@@ -244,9 +243,9 @@ def real_golden(arguments):
     prompts, rows = [], []
     for i, (kind, tokens) in enumerate(real_prompts.token_lists(arguments.model)):
         ids, gaps, last = greedy(net, tokens, N_GREEDY)
-        keep = [len(tokens) - 1] if i % 3 == 0 and len(rows) < ROWS_KEPT else []
-        prompts.append({"tokens": tokens, "rows": keep, "at": len(rows), "greedy": ids, "gaps": gaps, "kind": kind})
-        rows += [last] if keep else []
+        prompts.append({"tokens": tokens, "rows": [len(tokens) - 1], "at": len(rows), "greedy": ids, "gaps": gaps,
+                        "kind": kind})
+        rows.append(last)
         print(f"{i}: {kind}, {len(tokens)} tokens, least gap {min(gaps)}", flush=True)
     write_golden(arguments.out / f"{arguments.model.stem}.golden", arguments.model.stem, len(rows[0]), "i16", prompts,
                  rows)

@@ -125,6 +125,7 @@ std::vector<std::string> Fields::strings(const std::string& key) const {
 std::optional<Fields> Fields::maybe_object(const std::string& key) const {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) fail(key, "an object");
   return Fields(*value, where_ + key + ".");
 }
 
