@@ -183,9 +183,13 @@ def write_all(out):
     write_hf(out / "formats-bf16-sharded-new", "formats", "BF16", 3, "new", "jinja")
     write_gguf(out / "formats-bf16.gguf", "formats", "BF16")
     write_gguf(out / "formats-bf16-split.gguf", "formats", "BF16", split_tensors=7)
+    write_hf(out / "formats-f16-single-new", "formats", "F16", 1, "new", "jinja")
     write_hf(out / "formats-f16-sharded-old", "formats", "F16", 3, "old", "list")
     write_gguf(out / "formats-f16.gguf", "formats", "F16")
+    write_gguf(out / "formats-f16-split.gguf", "formats", "F16", split_tensors=7)
     write_hf(out / "formats-f32-single-new", "formats", "F32", 1, "new", "string")
+    write_hf(out / "formats-f32-sharded-old", "formats", "F32", 3, "old", "list")
+    write_gguf(out / "formats-f32.gguf", "formats", "F32")
     write_gguf(out / "formats-f32-split.gguf", "formats", "F32", split_tensors=7)
     for dtype in SMALL_TYPES:
         write_gguf(out / f"width64-{dtype.lower()}.gguf", "width64", dtype)

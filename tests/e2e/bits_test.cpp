@@ -202,9 +202,10 @@ std::vector<Setting> settings() {
     for (int threads : {1, 2, 3})
       if (threads == 2 || target == targets.front() || (full() && target != "reference"))
         all.push_back({"llama-gqa", target, threads});
-  for (const char* model : {"qwen3-qknorm", "width256-q4_k_m.gguf", "llama-mha", "llama3-rope", "llama-yarn",
-                            "qwen2-bias", "width64-q4_0.gguf", "width64-q4_1.gguf", "width64-q5_0.gguf",
-                            "width64-q5_1.gguf", "width64-q8_0.gguf", "formats-f16.gguf", "formats-f32-single-new"})
+  for (const char* model :
+       {"qwen3-qknorm", "width256-q4_k_m.gguf", "llama-mha", "llama3-rope", "llama-yarn", "qwen2-bias",
+        "width64-q4_0.gguf", "width64-q4_1.gguf", "width64-q5_0.gguf", "width64-q5_1.gguf", "width64-q8_0.gguf",
+        "formats-f16.gguf", "formats-f32-single-new", "recipe-q4_k.gguf", "recipe-q5_k.gguf", "recipe-q6_k.gguf"})
     for (const std::string& target : targets)
       if (target != "reference" && (full() || all.size() < 9)) all.push_back({model, target, 2});
   if (full()) all.push_back({"width256-q4_k_m.gguf", "reference", 2});

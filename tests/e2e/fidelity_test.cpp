@@ -1,6 +1,7 @@
 // The tiny models answer as transformers does, whatever way a prompt takes through the lane. (issue: Fidelity, Formats)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -34,6 +35,29 @@ std::vector<int> lengths(int from, int longest) {
   return chosen;
 }
 
+/// How a prompt of some length comes to its last row.
+struct Way {
+  int length;
+  int chunk;   ///< Tokens of a step.
+  int shared;  ///< Tokens found in the prefix cache; whole blocks, so there are hits from 65 tokens on.
+};
+
+std::string text_of(const Way& way) {
+  return std::to_string(way.length) + " tokens in chunks of " + std::to_string(way.chunk) + " after " +
+         std::to_string(way.shared) + " found";
+}
+
+std::vector<Way> every_way(int longest) {
+  std::vector<Way> ways;
+  for (int length : lengths(1, longest))
+    for (int shared = 0; shared < length; shared += 64)
+      for (int chunk : {length, 64, 7, 1}) ways.push_back({length, chunk, shared});
+  return ways;
+}
+
+/// So many sequences of any length fit into the largest bucket, beside the owner of the shared blocks.
+constexpr int kPacked = 4;
+
 class EveryLength : public testing::TestWithParam<std::string> {
  protected:
   golden::Golden golden_ = golden::read(golden_file(GetParam()));
@@ -41,54 +65,51 @@ class EveryLength : public testing::TestWithParam<std::string> {
   Expected expected_{prompt_};
   int longest_ = static_cast<int>(prompt_.tokens.size());
   Rig rig_{tiny_model(GetParam()), {}};
+
+  /// Every way, `n_at_once` sequences in each step, each with its own way; all rows of all steps against the reference.
+  void expect_like_reference(int n_at_once);
 };
 
-TEST_P(EveryLength, AloneInOneStep) {
-  for (int length : lengths(1, longest_))
-    EXPECT_LE(relative_error(rig_.one_shot(first(prompt_, length)), expected_.at(length)), kTolerance) << length;
-}
-
-TEST_P(EveryLength, InChunks) {
-  for (int chunk : {1, 7, 64}) {
-    Sequence sequence = rig_.start(prompt_.tokens);
-    while (sequence.n_cached < longest_) {
-      const Logits logits = rig_.advance(sequence, std::min(chunk, longest_ - sequence.n_cached));
-      EXPECT_LE(relative_error(logits, expected_.at(sequence.n_cached)), kTolerance)
-          << "chunk " << chunk << ", length " << sequence.n_cached;
-    }
-    rig_.drop(sequence);
-  }
-}
-
-TEST_P(EveryLength, AfterAPrefixHit) {
-  Sequence owner = rig_.start(prompt_.tokens, 1);
+void EveryLength::expect_like_reference(int n_at_once) {
+  Sequence owner = rig_.start(prompt_.tokens, kPacked);
   rig_.advance(owner, longest_);
-  for (int length : lengths(65, longest_)) {
-    Sequence sequence = rig_.start(first(prompt_, length));
-    rig_.share_prefix(sequence, owner, length > 128 ? 128 : 64);
-    EXPECT_LE(relative_error(rig_.advance(sequence, length - sequence.n_cached), expected_.at(length)), kTolerance)
-        << length;
-    rig_.drop(sequence);
+  std::vector<Way> ways = every_way(longest_);
+  std::shuffle(ways.begin(), ways.end(), std::mt19937(11));  // so that any way meets any other
+  struct Running {
+    Sequence sequence;
+    Way way;
+  };
+  std::vector<Running> running;
+  const auto start = [&](int history_row) {
+    const Way way = ways.back();
+    ways.pop_back();
+    Running one{rig_.start(first(prompt_, way.length), history_row), way};
+    if (way.shared > 0) rig_.share_prefix(one.sequence, owner, way.shared);
+    return one;
+  };
+  while (static_cast<int>(running.size()) < n_at_once) running.push_back(start(static_cast<int>(running.size())));
+  while (!running.empty()) {
+    std::vector<Piece> pieces;
+    for (Running& r : running)
+      pieces.push_back({&r.sequence, std::min(r.way.chunk, r.way.length - r.sequence.n_cached)});
+    const StepOutput output = rig_.step(pieces);
+    for (std::size_t i = 0; i < running.size(); ++i)
+      EXPECT_LE(relative_error(output.logits[i], expected_.at(running[i].sequence.n_cached)), kTolerance)
+          << "row " << running[i].sequence.n_cached << " of " << text_of(running[i].way) << ", slot " << i;
+    for (std::size_t i = running.size(); i-- > 0;) {
+      if (running[i].sequence.n_cached < running[i].way.length) continue;
+      rig_.drop(running[i].sequence);
+      if (ways.empty())
+        running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        running[i] = start(running[i].sequence.history_row);
+    }
   }
 }
 
-TEST_P(EveryLength, PackedWithOthers) {
-  std::mt19937 random(11);
-  for (int length : lengths(1, longest_)) {
-    std::vector<Sequence> sequences;
-    std::vector<Piece> pieces;
-    for (int r = 0; r < 4; ++r) {
-      const int n = r == length % 4 ? length : 1 + static_cast<int>(random() % 40);
-      sequences.push_back(rig_.start(first(prompt_, n), r));
-    }
-    for (Sequence& s : sequences) pieces.push_back({&s, static_cast<int>(s.tokens.size())});
-    const StepOutput output = rig_.step(pieces);
-    for (std::size_t r = 0; r < pieces.size(); ++r)
-      EXPECT_LE(relative_error(output.logits[r], expected_.at(pieces[r].n_tokens)), kTolerance)
-          << pieces[r].n_tokens << " tokens in slot " << r;
-    for (Sequence& s : sequences) rig_.drop(s);
-  }
-}
+TEST_P(EveryLength, EveryWayAlone) { expect_like_reference(1); }
+
+TEST_P(EveryLength, EveryWayPacked) { expect_like_reference(kPacked); }
 
 TEST_P(EveryLength, GreedyTokens) {
   for (const golden::Prompt& prompt : golden_.prompts) {
@@ -143,7 +164,8 @@ INSTANTIATE_TEST_SUITE_P(Goldens, EveryFile, testing::ValuesIn(all_goldens()), t
 
 TEST(Goldens, CoverEveryFormat) { EXPECT_GE(all_goldens().size(), 25u); }
 
-/// One model in every format: the same numbers in, so the same bits out.
+/// One model in every container, with either spelling of its configuration and its template in each place: the same
+/// numbers in, so the same bits out.
 class SameBits : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(SameBits, InEveryFormat) {
@@ -164,12 +186,14 @@ TEST_P(SameBits, InEveryFormat) {
   }
 }
 
+using Names = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(Formats, SameBits,
-                         testing::Values(std::vector<std::string>{"formats-bf16.gguf", "formats-bf16-split.gguf",
-                                                                  "formats-bf16-single-old",
-                                                                  "formats-bf16-sharded-new"},
-                                         std::vector<std::string>{"formats-f16.gguf", "formats-f16-sharded-old"},
-                                         std::vector<std::string>{"formats-f32-split.gguf", "formats-f32-single-new"}));
+                         testing::Values(Names{"formats-bf16.gguf", "formats-bf16-split.gguf",
+                                               "formats-bf16-single-old", "formats-bf16-sharded-new"},
+                                         Names{"formats-f16.gguf", "formats-f16-split.gguf", "formats-f16-single-new",
+                                               "formats-f16-sharded-old"},
+                                         Names{"formats-f32.gguf", "formats-f32-split.gguf", "formats-f32-single-new",
+                                               "formats-f32-sharded-old"}));
 
 }  // namespace
 }  // namespace monograph::e2e

@@ -82,7 +82,7 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
 class EachFormat : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EachFormat, HasTheWeightsOfTheReferenceFolder) {
-  const bool is_f16 = std::string(GetParam()).find("f16-") == 0 || std::string(GetParam()) == "f16.gguf";
+  const bool is_f16 = std::string(GetParam()).starts_with("f16");
   const auto reference = open_model(kModels + (is_f16 ? "formats-f16-sharded-old" : "formats-f32-single-new"));
   const auto model = open_model(kModels + "formats-" + GetParam());
   expect_same_config(model->config(), reference->config());
@@ -93,8 +93,9 @@ TEST_P(EachFormat, HasTheWeightsOfTheReferenceFolder) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, EachFormat,
                          ::testing::Values("bf16-single-old", "bf16-sharded-new", "bf16.gguf",
-                                           "bf16-split-00001-of-00003.gguf", "f16-sharded-old", "f16.gguf",
-                                           "f32-single-new", "f32-split-00001-of-00003.gguf"));
+                                           "bf16-split-00001-of-00003.gguf", "f16-single-new", "f16-sharded-old",
+                                           "f16.gguf", "f16-split-00001-of-00003.gguf", "f32-single-new",
+                                           "f32-sharded-old", "f32.gguf", "f32-split-00001-of-00003.gguf"));
 
 class EachFamily : public ::testing::TestWithParam<const char*> {};
 
