@@ -51,8 +51,12 @@ __global__ void reference(GemmInputs in, float* out) {
 }
 template <typename Epilogue>
 __global__ void apply(const float* from, int rows, int n, Epilogue epilogue) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows * n / 2; i += gridDim.x * blockDim.x)
-    epilogue(i / (n / 2), i % (n / 2) * 2, from[2 * i], from[2 * i + 1]);
+  for (int first = blockIdx.x * blockDim.x; first < rows * n / 2; first += gridDim.x * blockDim.x) {
+    const int i = first + threadIdx.x, m = i / (n / 2), c = i % (n / 2) * 2;
+    const bool valid = i < rows * n / 2;
+    const auto before = valid ? read_pair(epilogue, m, c) : decltype(read_pair(epilogue, m, c)){};
+    store_pair(epilogue, m, c, valid ? from[2 * i] : 0.0f, valid ? from[2 * i + 1] : 0.0f, before, valid);
+  }
 }
 __global__ void compare(const unsigned short* a, const unsigned short* b, std::int64_t n, int* different) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < n;
@@ -269,6 +273,24 @@ int main(int argc, char** argv) {
       time_all<StoreHeads, WideTile<64, 32, 1, 4>, WideTile<64, 64, 1, 2>, WideTile<128, 64, 1, 2>,
                WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>>(rig, what, n, k, e);
     };
+    if (argc > 2) {
+      StoreHeads e{};
+      e.q_norm = e.k_norm = rig.wanted + 1000000, e.eps = 1e-6f, e.cos = e.sin = rig.wanted, e.n_positions = 4096;
+      e.positions = rig.locs, e.n_heads = 16, e.n_kv_heads = 8, e.head_dim = 128, e.block_size = 64;
+      e.q = e.k = e.v = rig.x;
+      e.kv_locs = rig.locs;
+      for (int m : {512, 2048}) for (int mask : {1, 2, 4, 8, 15, 3, 5, 9}) {
+        const double us = time_us(rig, 28, [&](int i) {
+          const auto w = [&](int n, int k) { return GemmInputs{rig.a, rig.w + i % 28 * (16ll << 20), n, k, nullptr, m}; };
+          if (mask & 1) gemm_wide(rig.stream, w(4096, 1024), e);
+          if (mask & 2) gemm_wide(rig.stream, w(1024, 2048), AddResidual{rig.x, 1024});
+          if (mask & 4) gemm_wide(rig.stream, w(6144, 1024), GatedSilu{rig.y, 3072});
+          if (mask & 8) gemm_wide(rig.stream, w(1024, 3072), AddResidual{rig.x, 1024});
+        });
+        std::printf("chain m %d mask %d: %.2f\n", m, mask, us);
+      }
+      return 0;
+    }
     heads("qkv", 4096, 1024, 16), heads("qkv-8b", 6144, 4096, 32);
     plain("o", 1024, 2048), plain("down", 1024, 3072), gated("gate_up", 6144, 1024);
     plain("o-8b", 4096, 4096), plain("down-8b", 4096, 12288), gated("gate_up-8b", 24576, 4096);

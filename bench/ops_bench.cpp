@@ -116,15 +116,15 @@ class Forward {
       ops.fetch_inputs(area_.data(), from, &selector, layout_, shape(), n_tokens);
       ops.derive_inputs(in);
     });
-    timed("embed", [&] { ops.embed(x, *embedding_, in); });
+    timed("embed", [&] { ops.embed(x, *embedding_, {}, in); });
     for (Layer& layer : layers_) {
       const KvLayer kv{layer.k.data(), layer.v.data(), type, kWidth + 1, kBlock, kKv, kDim, 0};
       w.qkv = layer.qkv.get();
       timed("project_qkv", [&] { ops.project_qkv(q, kv, x, w, rope, 1e-5f, in); });
       timed("attend", [&] { ops.attend(attn, q, kv, 0.125f, in); });
-      timed("add_project out", [&] { ops.add_project(x, attn_rows, *layer.out, in); });
+      timed("add_project out", [&] { ops.add_project(x, attn_rows, *layer.out, {}, in); });
       timed("gated_up", [&] { ops.gated_up(ffn, x, norm, 1e-5f, *layer.gate_up, in); });
-      timed("add_project down", [&] { ops.add_project(x, ffn, *layer.down, in); });
+      timed("add_project down", [&] { ops.add_project(x, ffn, *layer.down, {}, in); });
     }
     const View<float, 2> logits{logits_.as<float>(), {1, kVocab}};
     timed("head_logits", [&] { ops.head_logits(logits, x, norm, 1e-5f, *embedding_, in); });

@@ -18,21 +18,27 @@ class DenseModel : public Model {
 
   void forward(Ops& ops, const StepInputs& in, std::span<const KvLayer> kv, Activations& a) const override {
     CHECK(kv.size() == weights_.layers.size());
-    ops.embed(a.x, *weights_.embedding, in);
-    for (std::size_t i = 0; i < kv.size(); ++i) layer(ops, weights_.layers[i], in, kv[i], a);
+    ops.embed(a.x, *weights_.embedding, norm_of(0), in);
+    for (std::size_t i = 0; i < kv.size(); ++i) layer(ops, weights_.layers[i], norm_of(i + 1), in, kv[i], a);
     ops.head_logits(a.logits, a.x, weights_.final_norm, config_.norm_eps, weights_.head(), in);
   }
 
  private:
-  // One decoder layer. `a.x` is the residual stream [C, E], updated in place.
-  void layer(Ops& ops, const LayerWeights& w, const StepInputs& in, const KvLayer& kv, Activations& a) const {
+  // One decoder layer. `a.x` is the residual stream [C, E], updated in place; whoever updates it is told the norm that
+  // reads it next.
+  void layer(Ops& ops, const LayerWeights& w, View<const float, 1> next_norm, const StepInputs& in, const KvLayer& kv,
+             Activations& a) const {
     ops.project_qkv(a.q, kv, a.x, w.attention, weights_.rope, config_.norm_eps, in);  // K and V go to their blocks
     ops.attend(a.attn, a.q, kv, config_.attention_scale, in);
-    ops.add_project(a.x, flat(a.attn), *w.attn_out, in);
+    ops.add_project(a.x, flat(a.attn), *w.attn_out, w.ffn_norm, in);
     ops.gated_up(a.ffn, a.x, w.ffn_norm, config_.norm_eps, *w.gate_up, in);
-    ops.add_project(a.x, a.ffn, *w.down, in);
+    ops.add_project(a.x, a.ffn, *w.down, next_norm, in);
   }
 
+  // The norm that layer i begins with; after the last, the head's.
+  View<const float, 1> norm_of(std::size_t i) const {
+    return i < weights_.layers.size() ? weights_.layers[i].attention.norm : weights_.final_norm;
+  }
   static Tensor<2> flat(const Tensor<3>& t) { return {t.data, t.dtype, {t.shape[0], t.shape[1] * t.shape[2]}}; }
 
   ModelConfig config_;

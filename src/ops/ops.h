@@ -81,7 +81,8 @@ class Ops {
   virtual void derive_inputs(const StepInputs& in) = 0;
 
   /// x[t] = table[input_ids[t]].   x [C, E];  table [V, E];  rows with an id outside the table are zero.
-  virtual void embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) = 0;
+  /// `next_norm` [E] or empty: the norm of the op that reads x next, which a backend may prepare while it writes x.
+  virtual void embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) = 0;
 
   /// qkv = rms_norm(x) @ W^T + bias; q and k normalised per head (if asked) and rotated; k and v stored at kv_locs.
   ///   q [C, H, D] out;  x [C, E];  rotation pairs are (i, i + rotary_dim/2). (arXiv:1910.07467, arXiv:2104.09864)
@@ -94,8 +95,9 @@ class Ops {
   /// K.
   virtual void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) = 0;
 
-  /// x += a @ W^T.   x [C, N];  a [C, M];  W [N, M]
-  virtual void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) = 0;
+  /// x += a @ W^T.   x [C, N];  a [C, M];  W [N, M];  next_norm [N] or empty, as embed's.
+  virtual void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
+                           const StepInputs& in) = 0;
 
   /// out = silu(n @ gate^T) * (n @ up^T), n = rms_norm(x).   out [C, F];  W [2F, E]: gate rows, then up rows.
   /// (arXiv:2002.05202)

@@ -96,7 +96,7 @@ TEST_P(GpuOps, EmbedIsExact) {
     compare(
         rows, 1, 1.0f, s_.model_dim,
         [&](Twin& t, const StepInputs& in, const Held&, const Held& y, int n) {
-          t.ops().embed(y.tensor<2>({n, s_.model_dim}), *t.embedding, in);
+          t.ops().embed(y.tensor<2>({n, s_.model_dim}), *t.embedding, {}, in);
         },
         [](double) { return 0.0; }, "embed");
 }
@@ -142,7 +142,7 @@ TEST_P(GpuOps, AddProject) {
     compare(
         rows, k, 1.0f, s_.model_dim,
         [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
-          t.ops().add_project(y.tensor<2>({n, s_.model_dim}), x.tensor<2>({n, k}), *t.out, in);
+          t.ops().add_project(y.tensor<2>({n, s_.model_dim}), x.tensor<2>({n, k}), *t.out, {}, in);
         },
         [&](double value) { return product_bound(k, 1.0 / std::sqrt(double(k)), std::abs(value) + 1, false); },
         "add_project");
@@ -206,7 +206,7 @@ TEST(GpuPack, EveryTypeIsRoundedOnce) {
     for (int r = 0; r < kRows; ++r) row.ids.push_back(r);
     const StepInputs& in = step.run({row}, kRows);
     const Held x(backend, std::int64_t{2} * kRows * kCols);
-    backend.ops->embed(x.tensor<2>({kRows, kCols}), *packed, in);
+    backend.ops->embed(x.tensor<2>({kRows, kCols}), *packed, {}, in);
     const auto got = x.get<bf16>();
     for (int r = 0; r < kRows; ++r)
       for (int c = 0; c < kCols; ++c)

@@ -120,13 +120,13 @@ TEST_P(PathOps, SameBits) {
     t.ops().attend(y.tensor<3>(shape), x.tensor<3>(shape), t.kv(), 1.0f / std::sqrt(float(s_.head_dim)), in);
   });
   compare(q, e, "attention's output", [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
-    t.ops().add_project(y.tensor<2>({n, e}), x.tensor<2>({n, q}), *t.out, in);
+    t.ops().add_project(y.tensor<2>({n, e}), x.tensor<2>({n, q}), *t.out, {}, in);
   });
   compare(e, f, "gated_up", [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
     t.ops().gated_up(y.tensor<2>({n, f}), x.tensor<2>({n, e}), Twin::view(t.norm, e), test::kEps, *t.gate_up, in);
   });
   compare(f, e, "down", [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
-    t.ops().add_project(y.tensor<2>({n, e}), x.tensor<2>({n, f}), *t.down, in);
+    t.ops().add_project(y.tensor<2>({n, e}), x.tensor<2>({n, f}), *t.down, {}, in);
   });
 }
 

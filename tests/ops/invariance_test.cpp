@@ -84,7 +84,7 @@ class Stack {
     rope.rotary_dim = kDim;
     rope.cos = {cos_.data(), {kBlock * kWidth, kDim / 2}};
     rope.sin = {sin_.data(), {kBlock * kWidth, kDim / 2}};
-    ops().embed(x, *embedding_, in);
+    ops().embed(x, *embedding_, {}, in);
     for (Layer& layer : layers_) {
       QkvWeights w;
       w.norm = norm;
@@ -92,9 +92,9 @@ class Stack {
       const KvLayer kv{layer.k->view().data, layer.v->view().data, mode_, kBlocks, kBlock, kKv, kDim, 0};
       ops().project_qkv(q, kv, x, w, rope, 1e-5f, in);
       ops().attend(attn, q, kv, 0.2f, in);
-      ops().add_project(x, attn_rows, *layer.out, in);
+      ops().add_project(x, attn_rows, *layer.out, {}, in);
       ops().gated_up(ffn, x, norm, 1e-5f, *layer.gate_up, in);
-      ops().add_project(x, ffn, *layer.down, in);
+      ops().add_project(x, ffn, *layer.down, {}, in);
     }
     std::vector<float> logits(kMaxRows * kVocab);
     ops().head_logits({logits.data(), {kMaxRows, kVocab}}, x, norm, 1e-5f, *embedding_, in);

@@ -125,7 +125,7 @@ TEST_P(EachMode, Embed) {
   std::vector<std::int32_t> ids = {0, 149, 7, -1, 150, 1 << 30, 64};
   const StepInputs& in = step.run({{7, 0, ids, {1}}}, 16);
   OwnedTensor<2> x = random_rows(16, kE);
-  ops.embed(x.view(), *layer.embedding.packed, in);
+  ops.embed(x.view(), *layer.embedding.packed, {}, in);
   for (int t = 0; t < 7; ++t) {
     for (int e = 0; e < kE; ++e) {
       const bool inside = ids[t] >= 0 && ids[t] < kVocab;
@@ -138,7 +138,7 @@ TEST_P(EachMode, AddProject) {
   const StepInputs& in = step.run({{11, 0, {}, {1}}}, 16);
   OwnedTensor<2> x = random_rows(16, kE), a = random_rows(16, kF);
   const OwnedTensor<2> before = x;
-  ops.add_project(x.view(), a.view(), *layer.down.packed, in);
+  ops.add_project(x.view(), a.view(), *layer.down.packed, {}, in);
   for (int t = 0; t < 16; ++t) {
     std::vector<double> row(kF);
     for (int k = 0; k < kF; ++k) row[k] = a.at(t * kF + k);

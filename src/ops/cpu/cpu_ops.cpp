@@ -108,7 +108,7 @@ void CpuOps::matmul(const float* x, int n_rows, const CpuPackedMatrix& w,
   });
 }
 
-void CpuOps::embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) {
+void CpuOps::embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1>, const StepInputs& in) {
   const auto& w = static_cast<const CpuPackedMatrix&>(table);
   CHECK(x.shape[1] == w.cols() && x.dtype == activation_dtype_);
   device_.submit("embed", [this, x, &w, in] {
@@ -126,7 +126,8 @@ void CpuOps::embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in)
   });
 }
 
-void CpuOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& matrix, const StepInputs& in) {
+void CpuOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& matrix, View<const float, 1>,
+                         const StepInputs& in) {
   const auto& w = static_cast<const CpuPackedMatrix&>(matrix);
   CHECK(x.shape[1] == w.rows() && a.shape[1] == w.cols() && x.dtype == activation_dtype_ && a.dtype == x.dtype);
   device_.submit("add_project", [this, x, a, &w, in] {

@@ -22,11 +22,12 @@ class CpuOps : public Ops {
   void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
                     const InputShape& shape, int capacity) override;
   void derive_inputs(const StepInputs& in) override;
-  void embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) override;
+  void embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) override;
   void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
                    float norm_eps, const StepInputs& in) override;
   void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) override;
-  void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) override;
+  void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
+                   const StepInputs& in) override;
   void gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& w,
                 const StepInputs& in) override;
   void head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps,

@@ -31,7 +31,7 @@ namespace {
 
 /// Bytes of each buffer of the workspace.
 struct WorkspaceSizes {
-  std::int64_t normed, qkv, work, processed, counts, best_keys;
+  std::int64_t weighted, squares, sampled, sampled_squares, qkv, work, processed, counts, best_keys;
 };
 
 WorkspaceSizes sizes_of(const WorkspaceShape& shape) {
@@ -39,7 +39,10 @@ WorkspaceSizes sizes_of(const WorkspaceShape& shape) {
   const std::int64_t qkv_rows = static_cast<std::int64_t>(shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim;
   const std::int64_t n_items = tokens * (shape.n_heads / shape.n_kv_heads) / 16 + shape.max_rows + 2;
   const std::int64_t logits = 4LL * shape.max_rows * shape.vocab_size;
-  return {.normed = 2 * cuda::with_whole_tiles(tokens) * shape.model_dim,
+  return {.weighted = 2 * cuda::with_whole_tiles(tokens) * shape.model_dim,
+          .squares = cuda::squares_bytes(tokens, shape.model_dim),
+          .sampled = 2 * cuda::with_whole_tiles(shape.max_rows) * shape.model_dim,
+          .sampled_squares = cuda::squares_bytes(shape.max_rows, shape.model_dim),
           .qkv = 4 * tokens * qkv_rows,
           .work = 4 * 64 + static_cast<std::int64_t>(sizeof(cuda::AttentionItem)) * n_items,
           .processed = logits,
@@ -51,14 +54,17 @@ WorkspaceSizes sizes_of(const WorkspaceShape& shape) {
 
 std::int64_t CudaOps::workspace_bytes(const WorkspaceShape& shape) const {
   const WorkspaceSizes s = sizes_of(shape);
-  return s.normed + s.qkv + s.work + s.processed + s.counts + s.best_keys;
+  return s.weighted + s.squares + s.sampled + s.sampled_squares + s.qkv + s.work + s.processed + s.counts + s.best_keys;
 }
 
 void CudaOps::reserve(const WorkspaceShape& shape) {
   shape_ = shape;
   packer_.reset();  // every weight is loaded
   const WorkspaceSizes sizes = sizes_of(shape);
-  normed_ = device_.allocate(sizes.normed);
+  weighted_ = device_.allocate(sizes.weighted);
+  squares_ = device_.allocate(sizes.squares);
+  sampled_ = device_.allocate(sizes.sampled);
+  sampled_squares_ = device_.allocate(sizes.sampled_squares);
   qkv_ = device_.allocate(sizes.qkv);
   work_ = device_.allocate(sizes.work);
   processed_ = device_.allocate(sizes.processed);

@@ -1,6 +1,7 @@
 // The ops on an NVIDIA GPU, in bfloat16 with fp32 sums. Each op is one or two kernels on the device's stream.
 #pragma once
 #include "device/cuda/cuda_device.h"
+#include "ops/cuda/gemm_inputs.cuh"
 #include "ops/cuda/inputs.cuh"
 #include "ops/cuda/launch_stream.h"
 #include "ops/cuda/weight_packer.h"
@@ -40,11 +41,12 @@ class CudaOps : public Ops {
   void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector, const StagingLayout& layout,
                     const InputShape& shape, int capacity) override;
   void derive_inputs(const StepInputs& in) override;
-  void embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) override;
+  void embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) override;
   void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
                    float norm_eps, const StepInputs& in) override;
   void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) override;
-  void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) override;
+  void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
+                   const StepInputs& in) override;
   void gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& w,
                 const StepInputs& in) override;
   void head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps,
@@ -53,7 +55,17 @@ class CudaOps : public Ops {
 
  private:
   cuda::AttentionWork attention_work(int capacity) const;
+  /// What the next writer of x is to leave for `norm` (empty: nothing).
+  cuda::NextNorm prepare(const Tensor<2>& x, View<const float, 1> norm);
+  /// The inputs of a product of norm(x) with w; prepares the norm if x's writer has not.
+  cuda::GemmInputs normed(const Tensor<2>& x, View<const float, 1> norm, float eps, const CudaPackedMatrix& w,
+                          const std::int32_t* n_rows);
 
+  /// Which rows weighted_ and squares_ are of, and for which norm.
+  struct Prepared {
+    const void* x = nullptr;
+    cuda::NextNorm next;
+  };
   /// Which logits best_keys_ belongs to, between head_logits and the sample that follows it.
   struct HeadKeys {
     const float* logits = nullptr;
@@ -64,12 +76,15 @@ class CudaOps : public Ops {
   cuda::LaunchStream stream_;
   std::unique_ptr<cuda::WeightPacker> packer_;  // while weights are loaded
   Buffer choice_;                               // FetchChoice
-  Buffer normed_;                               // bf16 [max tokens, E]
+  Buffer weighted_;                             // bf16 [max tokens, E]: rows of x times the next norm's weight
+  Buffer squares_;                              // float32 [max tokens, E / 8 or 32]: their sums of squares
+  Buffer sampled_, sampled_squares_;            // of the rows that are sampled, where there are many
   Buffer qkv_;                                  // float32 [max tokens, (H + 2K) D]
   Buffer work_;                                 // int32: attention work list
   Buffer processed_;                            // float32 [max rows, V]: logits after bias and penalties
   Buffer counts_;     // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
   Buffer best_keys_;  // uint64 [kNarrowRows, kMultiprocessors]: the best rank key that each CTA of a narrow head found
+  Prepared prepared_;
   HeadKeys head_keys_;
   WorkspaceShape shape_;
 };

@@ -6,10 +6,10 @@
 
 namespace monograph::cuda {
 
-/// At most kNarrowRows rows; with a norm, rows that can_norm.
-template <bool kNorm, typename Epilogue>
-void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, const Epilogue& epilogue) {
-  launch_narrow<1, kNorm>(stream, in, norm, k_segments(in.n, in.k), NarrowTuning{}, epilogue);
+/// At most kNarrowRows rows.
+template <typename Epilogue>
+void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+  launch_narrow<1>(stream, in, k_segments(in.n, in.k), NarrowTuning{}, epilogue);
 }
 
 /// Multiprocessors that clusters of four or more can fill: not every group of them on the chip divides.
@@ -44,6 +44,8 @@ void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
   void (*best)(cudaStream_t, const GemmInputs&, const Epilogue&) = nullptr;
   const auto consider = [&]<typename Tile>() {
     if (segments && !Tile::kSegments) return;
+    if constexpr (std::is_same_v<Epilogue, AddResidual>)
+      if (epilogue.next.columns > Tile::BN) return;
     if constexpr (Epilogue::kWholeHeads) {
       // Whole heads in a tile, or one head over neighbours of a cluster that has just this tile to do.
       const int d = epilogue.head_dim;
@@ -84,7 +86,7 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHead
 template <typename Epilogue>
 void gemm(LaunchStream stream, const GemmInputs& in, const Epilogue& epilogue) {
   if (!stream.hopper) return sm80::gemm(stream, in, epilogue);
-  if (in.max_rows <= kNarrowRows) return gemm_narrow<false>(stream.stream, in, RowNorm{}, epilogue);
+  if (in.max_rows <= kNarrowRows) return gemm_narrow(stream.stream, in, epilogue);
   gemm_wide(stream.stream, in, epilogue);
 }
 

@@ -7,6 +7,7 @@
 
 #include "ops/cuda/gemm_inputs.cuh"
 #include "ops/cuda/qkv_epilogue.cuh"
+#include "ops/cuda/row_norm.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace monograph::cuda {
@@ -42,12 +43,22 @@ __device__ __forceinline__ auto read_pair(const Epilogue& epilogue, int m, int n
   else
     return Nothing{};
 }
+/// All lanes of the warp call it.
 template <typename Epilogue, typename Before>
-__device__ __forceinline__ void store_pair(Epilogue& epilogue, int m, int n, float c0, float c1, const Before& before) {
-  if constexpr (std::is_same_v<Before, Nothing>)
-    epilogue(m, n, c0, c1);
-  else
-    epilogue(m, n, c0, c1, before);
+__device__ __forceinline__ void store_pair(Epilogue& epilogue, int m, int n, float c0, float c1, const Before& before,
+                                           bool valid) {
+  if constexpr (std::is_same_v<Before, Nothing>) {
+    if (valid) epilogue(m, n, c0, c1);
+  } else {
+    epilogue(m, n, c0, c1, before, valid);
+  }
+}
+
+/// The accumulators of this lane's rows m and m + 8, multiplied.
+template <int N>
+__device__ __forceinline__ void scale_rows(float (&d)[N], float of_m, float of_m8) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) d[i] *= i % 4 < 2 ? of_m : of_m8;
 }
 
 /// What an epilogue reads of a tile besides its sums, of this lane's rows m and m + 8: pieces, and pairs of columns for
@@ -64,7 +75,7 @@ struct BeforeTile {
     const int row = m + 8 * half, c = threadIdx.x % 4;
 #pragma unroll
     for (int p = 0; p < kPieces; ++p)
-      pieces[half][p] = epilogue.fetch(row, n0 + 32 * p, row < rows && n0 + BN <= n_columns);
+      pieces[half][p] = epilogue.fetch(row, n0 + 32 * p, row < rows && n0 + 32 * p + 32 <= n_columns);
 #pragma unroll
     for (int j = 0; j < kPairs; ++j)
       if (const int n = n0 + 32 * kPieces + 8 * j + 2 * c; row < rows && n < n_columns)
@@ -86,30 +97,33 @@ template <int BN, typename Epilogue>
 __device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const float (&d)[BN / 2], int m, int n0,
                                              int rows, int n_columns, BeforeTile<BN, Epilogue> before) {
   constexpr int kPieces = BN / 32;
-  const bool whole = n0 + BN <= n_columns;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = m + 8 * half, c = threadIdx.x % 4;
     // What a row's pieces read is asked for before the first of them is stored.
     if constexpr (!before.kEarly) before.fetch(epilogue, half, m, n0, rows, n_columns);
-    if (whole) {
+    const auto pair = [&](int j, const auto& read) {
+      const int n = n0 + 8 * j + 2 * c;
+      const bool valid = row < rows && n < n_columns;
+      store_pair(epilogue, row, n, d[4 * j + 2 * half], d[4 * j + 2 * half + 1], read(row, n, valid), valid);
+    };
 #pragma unroll
-      for (int p = 0; p < kPieces; ++p) {
+    for (int p = 0; p < kPieces; ++p) {
+      if (n0 + 32 * p + 32 <= n_columns) {
         PieceValues v;
         piece_values<BN>(d, p, half, v);
         epilogue.piece(row, n0 + 32 * p, v, before.pieces[half][p], row < rows);
+        continue;
       }
+#pragma unroll
+      for (int j = 4 * p; j < 4 * p + 4; ++j)
+        pair(j, [&](int at_row, int n, bool valid) {
+          return valid ? read_pair(epilogue, at_row, n) : typename decltype(before)::Pair{};
+        });
     }
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-      const int n = n0 + 8 * j + 2 * c;
-      if (row >= rows || n >= n_columns) continue;
-      const float c0 = d[4 * j + 2 * half], c1 = d[4 * j + 2 * half + 1];
-      if (j >= 4 * kPieces)
-        store_pair(epilogue, row, n, c0, c1, before.pairs[half][j - 4 * kPieces]);
-      else if (!whole)
-        store_pair(epilogue, row, n, c0, c1, read_pair(epilogue, row, n));
-    }
+    for (int j = 4 * kPieces; j < BN / 8; ++j)
+      pair(j, [&](int, int, bool) { return before.pairs[half][j - 4 * kPieces]; });
   }
 }
 
@@ -136,36 +150,60 @@ struct StoreFloat {
   }
 };
 
-/// What `read` returns may be asked for before the sums are there, and passed on with them.
+/// x += the product, and what the norm that follows wants of the new x. What `read` returns may be asked for before the
+/// sums are there, and passed on with them.
 struct AddResidual {
   static constexpr bool kWholeHeads = false;
   __nv_bfloat16* x;
   int stride;
+  NextNorm next{};
   __device__ __nv_bfloat162* at(int m, int n) const {
     return reinterpret_cast<__nv_bfloat162*>(x + static_cast<std::int64_t>(m) * stride + n);
   }
-  __device__ __nv_bfloat162 read(int m, int n) const { return *at(m, n); }
-  __device__ void operator()(int m, int n, float c0, float c1, __nv_bfloat162 before) const {
-    const float2 old = __bfloat1622float2(before);
-    *at(m, n) = __floats2bfloat162_rn(old.x + c0, old.y + c1);
+  struct Pair {
+    __nv_bfloat162 x;
+    float2 weight;
+  };
+  __device__ Pair read(int m, int n) const {
+    return {*at(m, n), next.weight ? __ldg(reinterpret_cast<const float2*>(next.weight + n)) : float2{}};
   }
-  __device__ void operator()(int m, int n, float c0, float c1) const { (*this)(m, n, c0, c1, read(m, n)); }
+  __device__ void operator()(int m, int n, float c0, float c1, const Pair& before, bool valid) const {
+    const float2 old = __bfloat1622float2(before.x);
+    const __nv_bfloat162 sum = __floats2bfloat162_rn(old.x + c0, old.y + c1);
+    if (valid) *at(m, n) = sum;
+    if (next.weight) leave_pair(next, m, n, sum, before.weight, valid);
+  }
   __device__ int4* place(int m, int n) const {
     return reinterpret_cast<int4*>(x + static_cast<std::int64_t>(m) * stride + n) + threadIdx.x % 4;
   }
   using Fetched = int4;
   __device__ int4 fetch(int m, int n, bool valid) const { return valid ? *place(m, n) : make_int4(0, 0, 0, 0); }
   __device__ void piece(int m, int n, const PieceValues& v, const int4& old, bool valid) const {
-    std::uint32_t w[4] = {static_cast<std::uint32_t>(old.x), static_cast<std::uint32_t>(old.y),
-                          static_cast<std::uint32_t>(old.z), static_cast<std::uint32_t>(old.w)};
-    quad_transpose(w);  // from 8 columns of one tile a lane to 2 of every tile, and back
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float2 pair = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&w[j]));
-      w[j] = pack_bf16(pair.x + v[j][0], pair.y + v[j][1]);
+    const int at_column = n + threadIdx.x % 4 * 8;
+    float4 weight[2] = {};
+    if (next.weight) {
+      weight[0] = __ldg(reinterpret_cast<const float4*>(next.weight + at_column));
+      weight[1] = __ldg(reinterpret_cast<const float4*>(next.weight + at_column) + 1);
     }
-    quad_transpose(w);
-    if (valid) *place(m, n) = make_int4(w[0], w[1], w[2], w[3]);
+    // From 2 columns of every tile a lane to the 8 of one: sums[i][p] becomes column 2 p + i of tile c.
+    std::uint32_t sums[2][4];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sums[i][j] = __float_as_uint(v[j][i]);
+      quad_transpose(sums[i]);
+    }
+    const int words[4] = {old.x, old.y, old.z, old.w};
+    int added[4];
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+      const float2 pair = unpack_bf16(words[p]);
+      added[p] =
+          static_cast<int>(pack_bf16(pair.x + __uint_as_float(sums[0][p]), pair.y + __uint_as_float(sums[1][p])));
+    }
+    const int4 sum = make_int4(added[0], added[1], added[2], added[3]);
+    if (valid) *place(m, n) = sum;
+    if (next.weight) leave_piece(next, m, at_column, sum, weight[0], weight[1], valid);
   }
 };
 
@@ -257,11 +295,12 @@ struct StoreHeads : QkvEpilogue {
     const QkvRow(&row)[2] = at.row;
     const Place first{n0 / head_dim, n0 % head_dim / kGroup};
     const int n_pieces = min(BN / kGroup, (n_columns - n0) / kGroup);
+    const RowAngles<false> angles[2] = {{*this, row[0], 0}, {*this, row[1], 0}};
     float scale[2][BN / kGroup];
     scales<BN>(d, first, n_pieces, tile_row, peers, scale);
     if (position_ids) return finish<BN, true>(d, first, n_pieces, row, scale);
-    if (BN % 256 == 0 && head_dim == 128) return finish_by_groups<BN, 4>(d, first.head, n_pieces, row, scale);
-    if (BN % 128 == 0 && head_dim == 64) return finish_by_groups<BN, 2>(d, first.head, n_pieces, row, scale);
+    if (BN % 128 == 0 && head_dim == 128) return finish_by_groups<BN, 4>(d, first.head, n_pieces, row, scale, angles);
+    if (BN % 128 == 0 && head_dim == 64) return finish_by_groups<BN, 2>(d, first.head, n_pieces, row, scale, angles);
     finish<BN, false>(d, first, n_pieces, row, scale);
   }
 
@@ -311,13 +350,16 @@ struct StoreHeads : QkvEpilogue {
   }
 
   /// The pieces of heads that have kGroups groups each and lie in the tile whole, group by group: a row's angles, which
-  /// are far away, are read once for all heads.
+  /// are far away, are read once for all heads, and asked for one group ahead.
   template <int BN, int kGroups>
   __device__ __forceinline__ void finish_by_groups(const float (&d)[BN / 2], int first_head, int n_pieces,
-                                                   const QkvRow (&row)[2], const float (&scale)[2][BN / kGroup]) const {
+                                                   const QkvRow (&row)[2], const float (&scale)[2][BN / kGroup],
+                                                   const RowAngles<false> (&first)[2]) const {
+    RowAngles<false> angles[2] = {first[0], first[1]};
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      const RowAngles<false> angles[2] = {{*this, row[0], group}, {*this, row[1], group}};
+      const int ahead = group + 1 < kGroups ? group + 1 : group;
+      const RowAngles<false> next[2] = {{*this, row[0], ahead}, {*this, row[1], ahead}};
 #pragma unroll
       for (int p = group; p < BN / kGroup; p += kGroups) {
         if (p >= n_pieces) break;
@@ -331,6 +373,7 @@ struct StoreHeads : QkvEpilogue {
           finish_group<false>(*this, row[half], head, group, v, scale[half][p], factors, angles[half]);
         }
       }
+      angles[0] = next[0], angles[1] = next[1];
     }
   }
 

@@ -1,4 +1,4 @@
-// What a product reads, and what becomes of its elements. out[m, n] = epilogue(sum_k a[m, k] * w[n, k]).
+// What a product reads, and what becomes of its elements. out[m, n] = epilogue(scale[m] * sum_k a[m, k] * w[n, k]).
 #pragma once
 #include <cuda_bf16.h>
 
@@ -6,14 +6,33 @@
 
 namespace monograph::cuda {
 
+/// The part of an RMS norm that waits until after the product: `a` holds x * weight, and row m of the product is
+/// multiplied by 1 / sqrt(mean(x[m]^2) + eps). One rounding an element either way, and whoever writes x prepares the
+/// norm with it (NextNorm). No squares: no norm.
+struct RowScale {
+  const float* squares = nullptr;  // [rows, K / columns]: sums of squares of x over `columns` neighbours
+  int columns = 0;                 // square_columns()
+  float eps = 0.0f;
+};
+
+/// What whoever writes x leaves for the norm that follows (row_norm.cuh). No weight: none follows.
+struct NextNorm {
+  const float* weight = nullptr;      // [n]
+  __nv_bfloat16* weighted = nullptr;  // [rows, n] = bf16(x * weight)
+  float* squares = nullptr;           // [rows, n / columns]
+  int n = 0, columns = 0;
+};
+
 /// K is a multiple of 64.
 struct GemmInputs {
   const __nv_bfloat16* a;  // [rows, K]
   const __nv_bfloat16* w;  // [N, K]
   int n, k;
-  const std::int32_t* n_rows;  // device count of real rows of a; null: max_rows
+  const std::int32_t* n_rows;  // device count of real rows of the product; null: max_rows
   int max_rows;
   int a_rows = 0;  // rows of a that may be read, if more: tiles that reach past the last one are copied slowly
+  RowScale scale{};
+  const std::int32_t* rows = nullptr;  // row m of the product is row rows[m] of a; null: m itself. Narrow kernels only.
   __host__ __device__ int readable_rows() const { return a_rows > max_rows ? a_rows : max_rows; }
 };
 
@@ -36,11 +55,13 @@ inline std::int64_t with_whole_tiles(std::int64_t rows) {
 /// At most this many rows go to the narrow kernels, in at most a CTA a multiprocessor.
 inline constexpr int kNarrowRows = 16;
 
-/// RMS norm of the rows of `a` on their way in: a[m] * weight / sqrt(mean(a[m]^2) + eps). No weight: no norm.
-struct RowNorm {
-  const float* weight = nullptr;
-  float eps = 0.0f;
-  const std::int32_t* rows = nullptr;  // row m of the product is row rows[m] of a; null: m itself
-};
+/// Over how many neighbouring columns of a row squares are summed by who writes them: 8 where narrow kernels and tiles
+/// have no more at hand; else 32, for the readers' sake.
+inline int square_columns(int max_rows) { return max_rows <= 64 ? 8 : 32; }
+/// Room for the squares of up to `max_rows` rows of `n` columns.
+inline std::int64_t squares_bytes(std::int64_t max_rows, std::int64_t n) {
+  const std::int64_t few = max_rows < 64 ? max_rows : 64, by_8 = few * (n / 8), by_32 = max_rows * (n / 32);
+  return 4 * (by_8 > by_32 ? by_8 : by_32);
+}
 
 }  // namespace monograph::cuda

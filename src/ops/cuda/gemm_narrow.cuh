@@ -1,8 +1,7 @@
 // The product for at most 16 rows: a latency problem. A warp owns one segment of K of 8 or 16 weight rows and streams
 // it through its own ring of bulk copies, which starts before the wait for the predecessor; where the ring holds the
 // warp's whole share, nothing of the weights is left to wait for. The rows of a lie in shared memory, whole or
-// panel after panel; with a norm, every CTA normalises them itself, which costs less than a kernel between two
-// products.
+// panel after panel.
 #pragma once
 #include <algorithm>
 
@@ -17,11 +16,6 @@ namespace monograph::cuda {
 /// A CTA's dynamic shared memory at most; an epilogue may have some of its own.
 inline constexpr int kMostShared = 220 * 1024;
 
-/// Whether a norm can go with the product: the rows stay in shared memory, and a warp holds one in its registers.
-inline bool can_norm(int max_rows, int k) {
-  return max_rows <= kNarrowRows && k <= 16 * 256 && max_rows * (k * 2 + 16) <= 72 * 1024;
-}
-
 /// What may be chosen without a trace in the result.
 struct NarrowTuning {
   int max_warps = 8;
@@ -35,11 +29,11 @@ struct NarrowPlan {
   int n_units, n_rounds, teams, n_ctas;      // a unit: 8 * GROUPS weight rows; a team: the warps of one unit
   int n_panels, panel_k, a_pitch, a_bytes;   // rows too long to stay come in panels: panel_k values of every segment
   int n_stages, stage_bytes;
-  int a_offset, norm_offset, partial_offset, barrier_offset, shared_bytes;
+  int a_offset, partial_offset, barrier_offset, shared_bytes;
 };
 
 template <int GROUPS>
-NarrowPlan narrow_plan(const GemmInputs& in, int segments, bool norm, const NarrowTuning& tuning) {
+NarrowPlan narrow_plan(const GemmInputs& in, int segments, const NarrowTuning& tuning) {
   constexpr int kUnit = 8 * GROUPS;
   NarrowPlan plan{};
   plan.segments = segments;
@@ -60,7 +54,7 @@ NarrowPlan narrow_plan(const GemmInputs& in, int segments, bool norm, const Narr
     plan.stage_bytes = kUnit * plan.chunk * 2;
     plan.n_panels = 1;
     const auto panel_bytes = [&] { return in.max_rows * (in.k / plan.n_panels * 2 + 16); };
-    if (!norm && panel_bytes() > 100 * 1024) {
+    if (panel_bytes() > 100 * 1024) {
       plan.n_panels = 2;
       while (plan.n_panels < plan.n_chunks && (plan.n_chunks % plan.n_panels != 0 || panel_bytes() > 32 * 1024))
         ++plan.n_panels;
@@ -69,10 +63,10 @@ NarrowPlan narrow_plan(const GemmInputs& in, int segments, bool norm, const Narr
     plan.a_pitch = in.k / plan.n_panels * 2 + 16;
     plan.a_bytes = in.max_rows * plan.a_pitch;
   };
-  const int norm_bytes = norm ? in.k * 4 : 0, partial_bytes = segments > 1 ? 2 * n_warps * GROUPS * 512 : 0;
+  const int partial_bytes = segments > 1 ? 2 * n_warps * GROUPS * 512 : 0;
   const auto stages_within = [&](int bytes) {
-    const int other_bytes = plan.a_bytes * std::min(plan.n_panels, 2) + norm_bytes + partial_bytes + n_warps * 16 * 8;
-    return (bytes - other_bytes - 1024 - 8) / (n_warps * plan.stage_bytes);
+    const int other_bytes = plan.a_bytes * std::min(plan.n_panels, 2) + partial_bytes + n_warps * 16 * 8;
+    return (bytes - other_bytes - 1024) / (n_warps * plan.stage_bytes);
   };
   divide(tuning.chunk);
   plan.n_stages = stages_within(tuning.shared_bytes);
@@ -83,10 +77,9 @@ NarrowPlan narrow_plan(const GemmInputs& in, int segments, bool norm, const Narr
   }
   plan.n_stages = std::min(std::clamp(plan.n_stages, 2, 16), plan.n_rounds * plan.n_chunks);
   plan.a_offset = n_warps * plan.n_stages * plan.stage_bytes;
-  plan.norm_offset = plan.a_offset + plan.a_bytes * std::min(plan.n_panels, 2);
-  plan.partial_offset = plan.norm_offset + norm_bytes;
+  plan.partial_offset = plan.a_offset + plan.a_bytes * std::min(plan.n_panels, 2);
   plan.barrier_offset = plan.partial_offset + partial_bytes;
-  plan.shared_bytes = plan.barrier_offset + (n_warps * plan.n_stages + 1) * 8 + 1024;  // and what alignment takes
+  plan.shared_bytes = plan.barrier_offset + n_warps * plan.n_stages * 8 + 1024;  // and what alignment takes
   return plan;
 }
 
@@ -137,39 +130,8 @@ struct NarrowBlock {
   }
 };
 
-/// The rows of a, normalised, into shared memory at `to`, `pitch` bytes apart; each warp holds kBatch of them at once.
-/// Few rows are shared by several warps, which all sum and each write a part.
-template <int kHeld, int kBatch>
-__device__ __forceinline__ void normalise_rows(unsigned char* to, int pitch, const GemmInputs& in, int n_rows,
-                                               const RowNorm& norm, const float* weight, std::uint32_t weight_here) {
-  const int warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
-  const int n_parts = n_rows * 4 <= n_warps ? 4 : n_rows * 2 <= n_warps ? 2 : 1;
-  for (int first = warp; first < n_rows * n_parts; first += n_warps * kBatch) {
-    HeldRow<kHeld> rows[kBatch];
-    bool valid[kBatch];
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const int m = (first + b * n_warps) / n_parts;
-      valid[b] = m < n_rows;
-      if (!valid[b]) continue;
-      const int from = norm.rows ? norm.rows[m] : m;
-      valid[b] = from >= 0;
-      if (valid[b]) rows[b].load(in.a + static_cast<std::int64_t>(from) * in.k, in.k);
-    }
-    float scales[kBatch];
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b)
-      if (valid[b]) scales[b] = rows[b].scale(norm.eps, in.k);
-    if (first == warp) barrier_wait(weight_here, 0);
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const int i = first + b * n_warps, m = i / n_parts;
-      if (valid[b]) rows[b].write(to + m * pitch, scales[b], weight, in.k, i - m * n_parts, n_parts);
-    }
-  }
-}
-
-/// The rows of a in shared memory without a norm: one panel after another, the next one on its way while one is read.
+/// The rows of a in shared memory: one panel after another, the next one on its way while one is read.
+template <bool kGather>
 struct RowPanels {
   const GemmInputs& in;
   const NarrowPlan& plan;
@@ -186,8 +148,10 @@ struct RowPanels {
     while (true) {
       while (piece >= n_pieces) piece -= n_pieces, ++m;
       if (m >= n_rows) break;
-      copy16(to + m * plan.a_pitch + piece * 16,
-             in.a + static_cast<std::int64_t>(m) * in.k + k0 + panel * plan.panel_k + piece * 8, true);
+      const int row = kGather && in.rows ? in.rows[m] : m;
+      if (!kGather || row >= 0)
+        copy16(to + m * plan.a_pitch + piece * 16,
+               in.a + static_cast<std::int64_t>(row) * in.k + k0 + panel * plan.panel_k + piece * 8, true);
       piece += n_threads;
     }
     commit_copies();
@@ -196,7 +160,7 @@ struct RowPanels {
   /// Waits for the panel last asked for and asks for another if there is more to come; where the one to read lies.
   __device__ __forceinline__ std::uint32_t next() {
     wait_copies<0>();
-    if (plan.teams > 1 || plan.n_panels > 1)
+    if (plan.teams > 1 || plan.n_panels > 1 || in.scale.squares)
       __syncthreads();
     else
       __syncwarp();
@@ -206,10 +170,10 @@ struct RowPanels {
   }
 };
 
-template <int GROUPS, bool kNorm, typename Epilogue>
+template <int GROUPS, typename Epilogue>
 __global__ void __launch_bounds__(256)
     narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ GemmInputs in,
-                  const __grid_constant__ RowNorm norm, const __grid_constant__ NarrowPlan plan, Epilogue epilogue) {
+                  const __grid_constant__ NarrowPlan plan, Epilogue epilogue) {
 #if __CUDA_ARCH__ >= 900
   let_successor_start();
   constexpr int kUnit = 8 * GROUPS;
@@ -219,17 +183,11 @@ __global__ void __launch_bounds__(256)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
   const int team = warp / plan.segments, segment = warp - team * plan.segments;
   const std::uint32_t ring = base + warp * plan.n_stages * plan.stage_bytes,
-                      full = base + plan.barrier_offset + warp * plan.n_stages * 8,
-                      norm_here = base + plan.barrier_offset + n_warps * plan.n_stages * 8;
+                      full = base + plan.barrier_offset + warp * plan.n_stages * 8;
   if (lane == 0) {
 #pragma unroll 1
     for (int s = 0; s < plan.n_stages; ++s) barrier_init(full + s * 8, 1);
-    if (kNorm && warp == 0) barrier_init(norm_here, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    if (kNorm && warp == 0) {
-      barrier_expect(norm_here, in.k * 4);
-      copy_bytes(base + plan.norm_offset, norm.weight, in.k * 4, norm_here);
-    }
   }
   __syncwarp();
   const int k0 = segment * plan.segment_k, stride = gridDim.x * plan.teams;
@@ -237,24 +195,18 @@ __global__ void __launch_bounds__(256)
   WeightRing<GROUPS> weights{&map, plan, ring, full, unit, stride, k0 / 64};
 #pragma unroll 1
   for (int s = 0; s < plan.n_stages; ++s) weights.fetch();
-  if constexpr (kNorm) __syncthreads();
 
   wait_for_predecessor();
   const int rows = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
   // What one or two rows wait for is best asked for before the count is known. Rows past it hold something finite or
   // not; nothing of them is stored.
   const int n_fetched = in.max_rows <= 2 ? in.max_rows : rows;
-  RowPanels panels{in, plan, n_fetched, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
-  if constexpr (kNorm) {
-    const auto* weight = reinterpret_cast<const float*>(shared + plan.norm_offset);
-    if (in.k <= 4 * 256)
-      normalise_rows<4, 4>(shared + plan.a_offset, plan.a_pitch, in, n_fetched, norm, weight, norm_here);
-    else
-      normalise_rows<16, 1>(shared + plan.a_offset, plan.a_pitch, in, n_fetched, norm, weight, norm_here);
-    __syncthreads();
-  } else {
-    panels.load();
-  }
+  RowPanels < requires { Epilogue::kGathers; }
+  > panels{in, plan, n_fetched, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
+  panels.load();
+  // Read after panels.next() has let all warps meet.
+  __shared__ float scales[kNarrowRows];
+  if (in.scale.squares) leave_row_scales<2>(in, 0, kNarrowRows, rows, scales, warp, n_warps);
 
   const std::uint32_t lane_w = (lane % 8) * 128 + (((lane / 8) ^ (lane % 8)) << 4);
   const std::uint32_t lane_a =
@@ -273,7 +225,7 @@ __global__ void __launch_bounds__(256)
           before[g][half] = read_pair(epilogue, m + 8 * half, n + 8 * g);
     float c[GROUPS][4] = {};
     for (int panel = 0; panel < plan.n_panels; ++panel) {
-      if (!kNorm && (plan.n_panels > 1 || round == 0)) at_rows = panels.next();
+      if (plan.n_panels > 1 || round == 0) at_rows = panels.next();
       if (unit >= plan.n_units) continue;
       // Two blocks in registers: one is multiplied while the other is on its way out of shared memory.
       std::uint32_t at_w = 0, at_a = at_rows + lane_a;
@@ -324,26 +276,27 @@ __global__ void __launch_bounds__(256)
         }
     }
 #pragma unroll
-    for (int g = 0; g < GROUPS; ++g)
+    for (int g = 0; g < GROUPS; ++g) {
+      if (in.scale.squares) scale_rows(c[g], scales[m], scales[m + 8]);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (m + 8 * half >= rows || n + 8 * g >= in.n) continue;
-        store_pair(epilogue, m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half]);
-      }
+      for (int half = 0; half < 2; ++half)
+        store_pair(epilogue, m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half],
+                   m + 8 * half < rows && n + 8 * g < in.n);
+    }
   }
   if constexpr (requires { epilogue.finish(rows); }) epilogue.finish(rows);
 #endif
 }
 
-template <int GROUPS, bool kNorm, typename Epilogue>
-void launch_narrow(cudaStream_t stream, const GemmInputs& in, const RowNorm& norm, int segments,
-                   const NarrowTuning& tuning, const Epilogue& epilogue) {
-  auto kernel = narrow_kernel<GROUPS, kNorm, Epilogue>;
+template <int GROUPS, typename Epilogue>
+void launch_narrow(cudaStream_t stream, const GemmInputs& in, int segments, const NarrowTuning& tuning,
+                   const Epilogue& epilogue) {
+  auto kernel = narrow_kernel<GROUPS, Epilogue>;
   static const bool ready = (allow_shared(kernel, kMostShared), true);
   static_cast<void>(ready);
-  const NarrowPlan plan = narrow_plan<GROUPS>(in, segments, kNorm, tuning);
+  const NarrowPlan plan = narrow_plan<GROUPS>(in, segments, tuning);
   const CUtensorMap map = make_block_map(in.w, in.n, in.k, 8 * GROUPS, plan.chunk / 64);
-  launch(stream, plan.n_ctas, 32 * plan.teams * segments, plan.shared_bytes, kernel, map, in, norm, plan, epilogue);
+  launch(stream, plan.n_ctas, 32 * plan.teams * segments, plan.shared_bytes, kernel, map, in, plan, epilogue);
 }
 
 }  // namespace monograph::cuda

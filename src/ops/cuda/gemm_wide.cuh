@@ -28,7 +28,9 @@ struct WideTile {
   static constexpr int kStages = std::min(12, (kSmall ? 104 : 200) * 1024 / kStageBytes);
   static constexpr int kExchangeBytes = BN < 256 && CN > 1 ? kMaxGroups* BM * 4 : 0;
   static constexpr bool kSplitsRegisters = kConsumers == 2 && !kSmall;
-  static constexpr int kShared = kStages * kStageBytes + 1024 + kExchangeBytes + 16 * kStages + 16;  // 1024: alignment
+  static constexpr int kScaleBytes = BM * 4;
+  // 1024: alignment
+  static constexpr int kShared = kStages * kStageBytes + 1024 + kExchangeBytes + kScaleBytes + 16 * kStages + 16;
   static_assert(BM / CN >= 8 && BN / CM >= 8 && kCtas <= 8 && kStages >= 2);
 };
 
@@ -81,8 +83,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
                 kDepth = Tile::kDepth;
   extern __shared__ unsigned char raw[];
   const std::uint32_t base = (shared_address(raw) + 1023) & ~1023u, exchange = base + kStages * Tile::kStageBytes;
-  const std::uint32_t full = exchange + Tile::kExchangeBytes, empty = full + kStages * 8,
+  const std::uint32_t full = exchange + Tile::kExchangeBytes + Tile::kScaleBytes, empty = full + kStages * 8,
                       exchanged = empty + kStages * 8;
+  auto* const scales = reinterpret_cast<float*>(raw + (exchange + Tile::kExchangeBytes - shared_address(raw)));
   const int warpgroup = threadIdx.x / 128, rank = Tile::kCtas > 1 ? static_cast<int>(cluster_rank()) : 0;
   const int cm = rank % CM, cn = rank / CM;
   const WideSegments<Tile> segments(in);
@@ -190,11 +193,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       const auto before = [&] {
         if constexpr (!Epilogue::kWholeHeads)
           return before_tile<BN>(epilogue, m, n0, rows, in.n);
-        else if constexpr (BN <= 128)
-          return epilogue.rows_at(m, rows);
         else
-          return Nothing{};
+          return epilogue.rows_at(m, rows);
       }();
+      // A warp asks for the scales of its own 16 rows.
+      const int warp_row = wg_row - lane / 4;
+      if (in.scale.squares) leave_row_scales<8>(in, m - lane / 4, 16, rows, scales + warp_row, 0, 1);
       float d[BN / 2], total[Tile::kSegments ? BN / 2 : 1];
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) d[i] = 0.0f;
@@ -229,12 +233,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
         if (segments.n > 1)
 #pragma unroll
           for (int i = 0; i < BN / 2; ++i) d[i] = total[i];
+      if (in.scale.squares) {
+        __syncwarp();
+        scale_rows(d, scales[wg_row], scales[wg_row + 8]);
+        __syncwarp();
+      }
       if constexpr (Epilogue::kWholeHeads) {
-        const HeadExchange peers{exchange, exchanged, BM, CM, rank};
-        if constexpr (BN <= 128)
-          epilogue.template store<BN>(d, before, n0, in.n, wg_row, peers);
-        else
-          epilogue.template store<BN>(d, epilogue.rows_at(m, rows), n0, in.n, wg_row, peers);
+        epilogue.template store<BN>(d, before, n0, in.n, wg_row, HeadExchange{exchange, exchanged, BM, CM, rank});
       } else {
         store_pieces<BN>(epilogue, d, m, n0, rows, in.n, before);
       }

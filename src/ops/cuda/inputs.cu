@@ -3,6 +3,7 @@
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/inputs.cuh"
 #include "ops/cuda/launch.cuh"
+#include "ops/cuda/row_norm.cuh"
 
 namespace monograph {
 namespace {
@@ -210,17 +211,18 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
 }
 
 // One CTA per token; rows of 16-byte pieces.
-__global__ void embed_kernel(__nv_bfloat16* x, const __nv_bfloat16* table, int model_dim, int vocab_size,
-                             const std::int32_t* ids, const std::int32_t* n_rows) {
+__global__ void __launch_bounds__(128)
+    embed_kernel(__nv_bfloat16* x, const __nv_bfloat16* table, int model_dim, int vocab_size, const std::int32_t* ids,
+                 const std::int32_t* n_rows, cuda::NextNorm next) {
   let_successor_start();
   wait_for_predecessor();
   const int t = blockIdx.x;
   if (n_rows && t >= *n_rows) return;
   const std::int32_t id = ids[t];
-  auto* to = reinterpret_cast<int4*>(x + static_cast<std::int64_t>(t) * model_dim);
   const bool known = id >= 0 && id < vocab_size;
-  const auto* from = reinterpret_cast<const int4*>(table + static_cast<std::int64_t>(known ? id : 0) * model_dim);
-  for (int i = threadIdx.x; i < model_dim / 8; i += blockDim.x) to[i] = known ? from[i] : make_int4(0, 0, 0, 0);
+  const auto row = [&](auto* of, int i) { return of + static_cast<std::int64_t>(i) * model_dim; };
+  cuda::leave_row(next, t, known ? reinterpret_cast<const int4*>(row(table, id)) : nullptr,
+                  reinterpret_cast<int4*>(row(x, t)), model_dim);
 }
 
 }  // namespace
@@ -249,11 +251,11 @@ void CudaOps::derive_inputs(const StepInputs& in) {
   launch(stream_, (in.capacity + kDeriveThreads - 1) / kDeriveThreads, kDeriveThreads, 0, derive_kernel, in, work);
 }
 
-void CudaOps::embed(Tensor<2> x, const PackedMatrix& table, const StepInputs& in) {
+void CudaOps::embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(table);
   launch(stream_, x.shape[0], 128, 0, embed_kernel, x.as<__nv_bfloat16>(),
          static_cast<const __nv_bfloat16*>(matrix.data()), x.shape[1], matrix.rows(), in.input_ids,
-         in.skip_padding ? in.n_tokens : nullptr);
+         in.skip_padding ? in.n_tokens : nullptr, prepare(x, next_norm));
 }
 
 }  // namespace monograph

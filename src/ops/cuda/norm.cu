@@ -1,8 +1,12 @@
-// Row norms, and what follows the qkv product: bias, per-head norm, rotation, and K and V to their blocks.
+// The products of a layer with the norms before them, and what follows the qkv product: bias, per-head norm, rotation,
+// and K and V to their blocks.
+#include <algorithm>
+
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/gemm.cuh"
 #include "ops/cuda/head_keys.cuh"
 #include "ops/cuda/launch.cuh"
+#include "ops/cuda/row_norm.cuh"
 
 namespace monograph {
 namespace {
@@ -11,20 +15,30 @@ using cuda::launch;
 using cuda::let_successor_start;
 using cuda::wait_for_predecessor;
 
-constexpr int kNormRows = 4;
-
-// One warp per row.
-__global__ void __launch_bounds__(32 * kNormRows)
-    norm_kernel(__nv_bfloat16* out, const __nv_bfloat16* x, const float* weight, float eps, int model_dim,
-                const std::int32_t* rows, const std::int32_t* n_rows, int max_rows) {
+// What add_project and embed leave for the norm that follows, where they did not.
+__global__ void __launch_bounds__(128)
+    prepare_kernel(cuda::NextNorm next, const __nv_bfloat16* x, const std::int32_t* n_rows) {
   let_successor_start();
   wait_for_predecessor();
-  const int r = blockIdx.x * kNormRows + threadIdx.x / 32;
-  if (r >= (n_rows ? min(*n_rows, max_rows) : max_rows)) return;
-  const int row = rows ? rows[r] : r;
-  if (row < 0) return;
-  cuda::normalise_row(out + static_cast<std::int64_t>(r) * model_dim, x + static_cast<std::int64_t>(row) * model_dim,
-                      weight, eps, model_dim);
+  const int row = blockIdx.x;
+  if (n_rows && row >= *n_rows) return;
+  cuda::leave_row(next, row, reinterpret_cast<const int4*>(x + static_cast<std::int64_t>(row) * next.n), nullptr,
+                  next.n);
+}
+
+// Rows of `from` and their sums of squares, picked: to[r] = from[rows[r]].
+__global__ void __launch_bounds__(128) gather_kernel(__nv_bfloat16* to, float* squares_to, cuda::NextNorm from,
+                                                     const std::int32_t* rows, const std::int32_t* n_rows) {
+  let_successor_start();
+  wait_for_predecessor();
+  const int r = blockIdx.x, n = from.n, n_squares = n / from.columns;
+  if (r >= *n_rows || rows[r] < 0) return;
+  const std::int64_t row = rows[r];
+  for (int i = threadIdx.x; i < n / 8; i += blockDim.x)
+    reinterpret_cast<int4*>(to + static_cast<std::int64_t>(r) * n)[i] =
+        reinterpret_cast<const int4*>(from.weighted + row * n)[i];
+  for (int i = threadIdx.x; i < n_squares; i += blockDim.x)
+    squares_to[static_cast<std::int64_t>(r) * n_squares + i] = from.squares[row * n_squares + i];
 }
 
 // The qkv product's epilogue as a kernel of its own, for narrow products: a quad of lanes per group of 32 product
@@ -35,11 +49,10 @@ __global__ void __launch_bounds__(256) heads_kernel(cuda::StoreHeads e, const fl
   const int n_groups = e.head_dim / cuda::kGroup, heads_per_warp = 8 / n_groups, quad = threadIdx.x % 32 / 4;
   const int token = blockIdx.x, n_all = e.n_heads + 2 * e.n_kv_heads, group = quad % n_groups;
   const int head = (blockIdx.y * 8 + threadIdx.x / 32) * heads_per_warp + quad / n_groups, c = threadIdx.x % 4;
-  if (e.n_rows && token >= *e.n_rows) return;
-  const bool valid = quad / n_groups < heads_per_warp && head < n_all;
-  const cuda::QkvRow row(e, token, valid);
+  const bool exists = quad / n_groups < heads_per_warp && head < n_all;
+  // All that is read is asked for before the row count is known: the buffers have room for every row of the grid.
   cuda::PieceValues v = {};
-  if (valid) {
+  if (exists) {
     const float* from =
         qkv + (static_cast<std::int64_t>(token) * n_all + head) * e.head_dim + group * cuda::kGroup + 2 * c;
 #pragma unroll
@@ -50,10 +63,12 @@ __global__ void __launch_bounds__(256) heads_kernel(cuda::StoreHeads e, const fl
     }
     cuda::add_bias(e, head, group, v);
   }
+  const cuda::QkvRow row(e, token, exists);
+  if (e.n_rows && token >= *e.n_rows) return;
   const float own = cuda::group_squares(v);
   float squares = 0.0f;
   for (int g = 0; g < n_groups; ++g) squares += __shfl_sync(~0u, own, (quad / n_groups * n_groups + g) * 4 % 32);
-  const int of = valid ? head : 0;
+  const int of = exists ? head : 0;
   const cuda::GroupFactors factors(e, of, group);
   const float scale = cuda::head_scale(e, squares);
   if (e.position_ids)
@@ -96,26 +111,6 @@ __global__ void __launch_bounds__(256) small_heads_kernel(cuda::StoreHeads e, co
   to[i + half] = __float2bfloat16_rn(high);
 }
 
-/// The inputs of a product with rms_norm(x), the norm done by a kernel of its own. `to` has room for whole tiles.
-cuda::GemmInputs normed(cuda::LaunchStream stream, const Tensor<2>& x, const cuda::RowNorm& norm,
-                        const CudaPackedMatrix& w, __nv_bfloat16* to, const std::int32_t* n_rows, int max_rows) {
-  launch(stream, (max_rows + kNormRows - 1) / kNormRows, 32 * kNormRows, 0, norm_kernel, to,
-         x.as<const __nv_bfloat16>(), norm.weight, norm.eps, x.shape[1], norm.rows, n_rows, max_rows);
-  return {to,       static_cast<const __nv_bfloat16*>(w.data()),       w.rows(), w.cols(), n_rows,
-          max_rows, static_cast<int>(cuda::with_whole_tiles(max_rows))};
-}
-
-/// epilogue(rms_norm(x) @ w^T), the norm inside the product where that is faster.
-template <typename Epilogue>
-void normed_product(cuda::LaunchStream stream, const Tensor<2>& x, const cuda::RowNorm& norm, const CudaPackedMatrix& w,
-                    __nv_bfloat16* scratch, const std::int32_t* n_rows, int max_rows, const Epilogue& epilogue) {
-  if (!stream.hopper || !cuda::can_norm(max_rows, w.cols()))
-    return cuda::gemm(stream, normed(stream, x, norm, w, scratch, n_rows, max_rows), epilogue);
-  const cuda::GemmInputs in{
-      x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(w.data()), w.rows(), w.cols(), n_rows, max_rows};
-  cuda::gemm_narrow<true>(stream.stream, in, norm, epilogue);
-}
-
 }  // namespace
 
 void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
@@ -148,14 +143,10 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
   e.k = static_cast<__nv_bfloat16*>(kv.k);
   e.v = static_cast<__nv_bfloat16*>(kv.v);
 
-  const cuda::RowNorm norm{w.norm.data, norm_eps, nullptr};
+  const cuda::GemmInputs inputs = normed(x, w.norm, norm_eps, matrix, n_rows);
   const bool grouped = head_dim % cuda::kGroup == 0;
-  if (stream_.hopper && grouped && capacity > cuda::kNarrowRows) {
-    const cuda::GemmInputs inputs = normed(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity);
-    return cuda::gemm_wide(stream_.stream, inputs, e);
-  }
-  normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), n_rows, capacity,
-                 cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
+  if (stream_.hopper && grouped && capacity > cuda::kNarrowRows) return cuda::gemm_wide(stream_.stream, inputs, e);
+  cuda::gemm(stream_, inputs, cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
   const int n_all = n_heads + 2 * kv.n_kv_heads, heads_per_cta = grouped ? 8 * (8 / (head_dim / cuda::kGroup)) : 8;
   const dim3 grid(capacity, (n_all + heads_per_cta - 1) / heads_per_cta);
   if (grouped)
@@ -164,35 +155,70 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
     launch(stream_, grid, 256, 0, small_heads_kernel, e, qkv_.as<const float>());
 }
 
-void CudaOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, const StepInputs& in) {
+static int kExp() {
+  static const int n = getenv("PREP") ? atoi(getenv("PREP")) : 8192;
+  return n;
+}
+void CudaOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
+                          const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(w);
   cuda::gemm(stream_,
              {a.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
               matrix.cols(), in.skip_padding ? in.n_tokens : nullptr, x.shape[0]},
-             cuda::AddResidual{x.as<__nv_bfloat16>(), x.shape[1]});
+             cuda::AddResidual{x.as<__nv_bfloat16>(), x.shape[1],
+                               prepare(x, x.shape[0] <= kExp() ? next_norm : View<const float, 1>{})});
 }
 
-void CudaOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> weight, float norm_eps, const PackedMatrix& w,
+void CudaOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& w,
                        const StepInputs& in) {
-  normed_product(stream_, x, {weight.data, norm_eps, nullptr}, static_cast<const CudaPackedMatrix&>(w),
-                 normed_.as<__nv_bfloat16>(), in.skip_padding ? in.n_tokens : nullptr, x.shape[0],
-                 cuda::GatedSilu{out.as<__nv_bfloat16>(), out.shape[1]});
+  const auto& matrix = static_cast<const CudaPackedMatrix&>(w);
+  cuda::gemm(stream_, normed(x, norm, norm_eps, matrix, in.skip_padding ? in.n_tokens : nullptr),
+             cuda::GatedSilu{out.as<__nv_bfloat16>(), out.shape[1]});
 }
 
-void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> weight, float norm_eps,
+void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps,
                           const PackedMatrix& head, const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(head);
-  const int max_rows = std::min(in.shape.max_rows, in.capacity);
-  const cuda::RowNorm norm{weight.data, norm_eps, in.sample_rows};
+  cuda::GemmInputs rows = normed(x, norm, norm_eps, matrix, in.skip_padding ? in.n_tokens : nullptr);
+  rows.max_rows = std::min(in.shape.max_rows, in.capacity);
+  rows.n_rows = in.n_seqs;
   const cuda::StoreFloat store{logits.data, logits.shape[1], logits.shape[1]};
   head_keys_ = {};
-  if (!stream_.hopper || !cuda::can_norm(max_rows, matrix.cols()))
-    return normed_product(stream_, x, norm, matrix, normed_.as<__nv_bfloat16>(), in.n_seqs, max_rows, store);
-  head_keys_ = {logits.data, shape_.sampled_vocab};
-  cuda::gemm_narrow<true>(stream_.stream,
-                          {x.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
-                           matrix.cols(), in.n_seqs, max_rows},
-                          norm, cuda::StoreLogits{store, shape_.sampled_vocab, best_keys_.as<std::uint64_t>()});
+  if (stream_.hopper && rows.max_rows <= cuda::kNarrowRows) {
+    rows.rows = in.sample_rows;
+    head_keys_ = {logits.data, shape_.sampled_vocab};
+    return cuda::gemm_narrow(stream_.stream, rows,
+                             cuda::StoreLogits{store, shape_.sampled_vocab, best_keys_.as<std::uint64_t>()});
+  }
+  launch(stream_, rows.max_rows, 128, 0, gather_kernel, sampled_.as<__nv_bfloat16>(), sampled_squares_.as<float>(),
+         prepared_.next, in.sample_rows, in.n_seqs);
+  rows.a = sampled_.as<const __nv_bfloat16>();
+  rows.a_rows = static_cast<int>(cuda::with_whole_tiles(rows.max_rows));
+  rows.scale.squares = sampled_squares_.as<const float>();
+  cuda::gemm(stream_, rows, store);
+}
+
+cuda::NextNorm CudaOps::prepare(const Tensor<2>& x, View<const float, 1> norm) {
+  prepared_ = {x.data, {}};
+  if (norm.data)
+    prepared_.next = {norm.data, weighted_.as<__nv_bfloat16>(), squares_.as<float>(), x.shape[1],
+                      cuda::square_columns(x.shape[0])};
+  return prepared_.next;
+}
+
+cuda::GemmInputs CudaOps::normed(const Tensor<2>& x, View<const float, 1> norm, float eps, const CudaPackedMatrix& w,
+                                 const std::int32_t* n_rows) {
+  if (prepared_.x != x.data || prepared_.next.weight != norm.data)
+    launch(stream_, x.shape[0], 128, 0, prepare_kernel, prepare(x, norm), x.as<const __nv_bfloat16>(), n_rows);
+  const cuda::NextNorm& next = prepared_.next;
+  return {next.weighted,
+          static_cast<const __nv_bfloat16*>(w.data()),
+          w.rows(),
+          w.cols(),
+          n_rows,
+          x.shape[0],
+          static_cast<int>(cuda::with_whole_tiles(x.shape[0])),
+          {next.squares, next.columns, eps}};
 }
 
 }  // namespace monograph

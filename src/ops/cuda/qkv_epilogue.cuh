@@ -30,10 +30,9 @@ struct QkvEpilogue {
   __device__ const float* norm_of(int head) const {
     return is_value(head) ? nullptr : head < n_heads ? q_norm : k_norm;
   }
-  /// First dimension of tile `j` of a group, for lane c of a quad: tiles 0 and 1 are low dimensions, 2 and 3 high.
-  __device__ int dimension(int group, int j, int c) const {
-    return group * 16 + (j % 2) * 8 + 2 * c + (j / 2) * (head_dim / 2);
-  }
+  /// First of this lane's four low dimensions of a group, which are also the frequencies of its rotations; its four
+  /// high ones are head_dim / 2 further (head_layout.h).
+  __device__ int low_dimension(int group) const { return group * 16 + threadIdx.x % 4 * 4; }
   __device__ int clamped(int position) const { return min(max(position, 0), n_positions - 1); }
 };
 
@@ -50,17 +49,17 @@ struct QkvRow {
     if (loc >= e.block_size)
       kv_row = static_cast<std::int64_t>(loc / e.block_size) * e.n_kv_heads * e.block_size + loc % e.block_size;
   }
-  /// cos or sin (whichever `table` has) of frequencies f and f + 1, f even.
+  /// cos or sin (whichever `table` has) of frequencies f .. f + 3, f a multiple of 4.
   template <bool kByIds>
-  __device__ float2 angles(const QkvEpilogue& e, const float* table, int f) const {
+  __device__ float4 angles(const QkvEpilogue& e, const float* table, int f) const {
     const int half = e.head_dim / 2;
     if constexpr (!kByIds)
-      return __ldg(reinterpret_cast<const float2*>(table + static_cast<std::int64_t>(position) * half + f));
+      return __ldg(reinterpret_cast<const float4*>(table + static_cast<std::int64_t>(position) * half + f));
     const auto one = [&](int frequency) {
       const int at = e.position_ids[token * e.position_factor + e.id_of_frequency[frequency]];
       return __ldg(table + static_cast<std::int64_t>(e.clamped(at)) * half + frequency);
     };
-    return make_float2(one(f), one(f + 1));
+    return make_float4(one(f), one(f + 1), one(f + 2), one(f + 3));
   }
   /// Where the row of `head` goes, or null.
   __device__ __nv_bfloat16* destination(const QkvEpilogue& e, int head) const {
@@ -72,15 +71,23 @@ struct QkvRow {
   }
 };
 
+/// This lane's share of a group of a vector over a head's dimensions, in the places of the group's values: tiles 0 and
+/// 1 have the low dimensions, 2 and 3 the high ones.
+__device__ __forceinline__ void load_group(const QkvEpilogue& e, const float* of_head, int group, PieceValues& v) {
+  const float* from = of_head + e.low_dimension(group);
+#pragma unroll
+  for (int high = 0; high < 2; ++high) {
+    const float4 four = __ldg(reinterpret_cast<const float4*>(from + high * (e.head_dim / 2)));
+    v[2 * high][0] = four.x, v[2 * high][1] = four.y, v[2 * high + 1][0] = four.z, v[2 * high + 1][1] = four.w;
+  }
+}
+
 __device__ __forceinline__ void add_bias(const QkvEpilogue& e, int head, int group, PieceValues& v) {
   if (!e.bias) return;
-  const int c = threadIdx.x % 4;
+  PieceValues bias;
+  load_group(e, e.bias + head * e.head_dim, group, bias);
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const float2 b = __ldg(reinterpret_cast<const float2*>(e.bias + head * e.head_dim + e.dimension(group, j, c)));
-    v[j][0] += b.x;
-    v[j][1] += b.y;
-  }
+  for (int j = 0; j < 4; ++j) v[j][0] += bias[j][0], v[j][1] += bias[j][1];
 }
 
 /// Sum of squares of the group's 32 values, known to the quad: each lane's in order of columns, then the quad's.
@@ -98,26 +105,17 @@ __device__ __forceinline__ float head_scale(const QkvEpilogue& e, float squares)
 
 /// A lane's share of what a group of a head multiplies by: the norm's weights, and cos and sin of a row's angles.
 struct GroupFactors {
-  float2 weight[4];
+  PieceValues weight;
   __device__ GroupFactors(const QkvEpilogue& e, int head, int group) {
-    const float* norm = e.norm_of(head);
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      weight[j] = norm ? __ldg(reinterpret_cast<const float2*>(norm + e.dimension(group, j, threadIdx.x % 4)))
-                       : make_float2(1.0f, 1.0f);
+    if (const float* norm = e.norm_of(head)) load_group(e, norm, group, weight);
   }
 };
 template <bool kByIds>
 struct RowAngles {
-  float2 cos[2], sin[2];
-  __device__ RowAngles(const QkvEpilogue& e, const QkvRow& row, int group) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int f = e.dimension(group, j, threadIdx.x % 4);
-      cos[j] = row.angles<kByIds>(e, e.cos, f);
-      sin[j] = row.angles<kByIds>(e, e.sin, f);
-    }
-  }
+  float4 cos, sin;
+  __device__ RowAngles(const QkvEpilogue& e, const QkvRow& row, int group)
+      : cos(row.angles<kByIds>(e, e.cos, e.low_dimension(group))),
+        sin(row.angles<kByIds>(e, e.sin, e.low_dimension(group))) {}
 };
 
 /// Norm (`scale` is the head's, 1 without a norm), rotation and store of one group. All lanes of the warp call it;
@@ -127,27 +125,27 @@ __device__ __forceinline__ void finish_group(const QkvEpilogue& e, const QkvRow&
                                              PieceValues& v, float scale, const GroupFactors& factors,
                                              const RowAngles<kByIds>& angles) {
   const bool rotates = !e.is_value(head), norms = e.norm_of(head) != nullptr;
+  const float cos[2][2] = {{angles.cos.x, angles.cos.y}, {angles.cos.z, angles.cos.w}},
+              sin[2][2] = {{angles.sin.x, angles.sin.y}, {angles.sin.z, angles.sin.w}};
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    v[j][0] = norms ? v[j][0] * scale * factors.weight[j].x : v[j][0];
-    v[j][1] = norms ? v[j][1] * scale * factors.weight[j].y : v[j][1];
-  }
+  for (int j = 0; j < 4; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) v[j][i] = norms ? v[j][i] * scale * factors.weight[j][i] : v[j][i];
 #pragma unroll
   for (int j = 0; j < 2; ++j)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float cos = i ? angles.cos[j].y : angles.cos[j].x, sin = i ? angles.sin[j].y : angles.sin[j].x;
       const float low = v[j][i], high = v[j + 2][i];
-      v[j][i] = rotates ? fmaf(low, cos, -(high * sin)) : low;
-      v[j + 2][i] = rotates ? fmaf(high, cos, low * sin) : high;
+      v[j][i] = rotates ? fmaf(low, cos[j][i], -(high * sin[j][i])) : low;
+      v[j + 2][i] = rotates ? fmaf(high, cos[j][i], low * sin[j][i]) : high;
     }
-  std::uint32_t words[4];
-#pragma unroll
-  for (int j = 0; j < 4; ++j) words[j] = pack_bf16(v[j][0], v[j][1]);
-  quad_transpose(words);  // now lane c holds the 8 dimensions of tile c
   __nv_bfloat16* to = row.destination(e, head);
-  const int at = e.dimension(group, threadIdx.x % 4, 0);
-  if (to) *reinterpret_cast<int4*>(to + at) = make_int4(words[0], words[1], words[2], words[3]);
+  if (!to) return;
+  to += e.low_dimension(group);
+#pragma unroll
+  for (int high = 0; high < 2; ++high)
+    *reinterpret_cast<uint2*>(to + high * (e.head_dim / 2)) =
+        make_uint2(pack_bf16(v[2 * high][0], v[2 * high][1]), pack_bf16(v[2 * high + 1][0], v[2 * high + 1][1]));
 }
 
 }  // namespace monograph::cuda

@@ -100,6 +100,11 @@ __global__ void __launch_bounds__(Tile::kTeams* Tile::kTeamThreads, Tile::kCtas)
     advance(filling);
   };
   for (int chunk = 0; chunk < kStages - 1; ++chunk) fetch(chunk);
+  __shared__ float scales[Tile::BM];
+  if (in.scale.squares) {
+    leave_row_scales<4>(in, m0, Tile::BM, rows, scales, threadIdx.x / 32, blockDim.x / 32);
+    __syncthreads();
+  }
 
   float d[kTiles][kColumns / 2] = {}, total[kTiles][kInTurn ? kColumns / 2 : 1];
   int left = per_segment, segment = 0;
@@ -145,6 +150,7 @@ __global__ void __launch_bounds__(Tile::kTeams* Tile::kTeamThreads, Tile::kCtas)
 #pragma unroll
         for (int j = 0; j < kColumns / 2; ++j) d[i][j] = total[i][j];
     const int m = m0 + warp_m + 16 * i + lane / 4, n = n0 + warp_n;
+    if (in.scale.squares) scale_rows(d[i], scales[m - m0], scales[m - m0 + 8]);
     store_pieces<kColumns>(epilogue, d[i], m, n, rows, in.n, before_tile<kColumns>(epilogue, m, n, rows, in.n));
   }
 }
