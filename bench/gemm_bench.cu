@@ -136,6 +136,7 @@ void check(Rig& rig, const GemmInputs& in, int rows) {
   CUDA_CHECK(cudaMemsetAsync(rig.got, 0xff, 4 * count, rig.stream));
   launch_wide<Tile>(rig.stream, in, StoreFloat{rig.got, in.n, in.n});
   report("float", rig.differences(rig.got, rig.wanted, 4 * count));
+  if (in.n % 32 != 0) return;
   for (auto* to : {rig.x, rig.y}) fill<<<256, 256, 0, rig.stream>>>(to, count, 3, 1.0f);
   apply<<<256, 256, 0, rig.stream>>>(rig.wanted, rows, in.n, AddResidual{rig.x, in.n});
   launch_wide<Tile>(rig.stream, in, AddResidual{rig.y, in.n});
@@ -273,24 +274,6 @@ int main(int argc, char** argv) {
       time_all<StoreHeads, WideTile<64, 32, 1, 4>, WideTile<64, 64, 1, 2>, WideTile<128, 64, 1, 2>,
                WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>>(rig, what, n, k, e);
     };
-    if (argc > 2) {
-      StoreHeads e{};
-      e.q_norm = e.k_norm = rig.wanted + 1000000, e.eps = 1e-6f, e.cos = e.sin = rig.wanted, e.n_positions = 4096;
-      e.positions = rig.locs, e.n_heads = 16, e.n_kv_heads = 8, e.head_dim = 128, e.block_size = 64;
-      e.q = e.k = e.v = rig.x;
-      e.kv_locs = rig.locs;
-      for (int m : {512, 2048}) for (int mask : {1, 2, 4, 8, 15, 3, 5, 9}) {
-        const double us = time_us(rig, 28, [&](int i) {
-          const auto w = [&](int n, int k) { return GemmInputs{rig.a, rig.w + i % 28 * (16ll << 20), n, k, nullptr, m}; };
-          if (mask & 1) gemm_wide(rig.stream, w(4096, 1024), e);
-          if (mask & 2) gemm_wide(rig.stream, w(1024, 2048), AddResidual{rig.x, 1024});
-          if (mask & 4) gemm_wide(rig.stream, w(6144, 1024), GatedSilu{rig.y, 3072});
-          if (mask & 8) gemm_wide(rig.stream, w(1024, 3072), AddResidual{rig.x, 1024});
-        });
-        std::printf("chain m %d mask %d: %.2f\n", m, mask, us);
-      }
-      return 0;
-    }
     heads("qkv", 4096, 1024, 16), heads("qkv-8b", 6144, 4096, 32);
     plain("o", 1024, 2048), plain("down", 1024, 3072), gated("gate_up", 6144, 1024);
     plain("o-8b", 4096, 4096), plain("down-8b", 4096, 12288), gated("gate_up-8b", 24576, 4096);

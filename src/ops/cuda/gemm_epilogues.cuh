@@ -92,11 +92,14 @@ __device__ __forceinline__ BeforeTile<BN, Epilogue> before_tile(const Epilogue& 
   return before;
 }
 
-/// Every element of a tile whose thread rows are m and m + 8. All lanes of the warp take part.
+/// Every element of a tile whose thread rows are m and m + 8. kWholePieces: the columns of a matrix are a multiple of
+/// 32, so there is no ragged piece to make code for, of which every kernel of a step has to be fetched anew. All lanes
+/// of the warp take part.
 template <int BN, typename Epilogue>
 __device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const float (&d)[BN / 2], int m, int n0,
                                              int rows, int n_columns, BeforeTile<BN, Epilogue> before) {
   constexpr int kPieces = BN / 32;
+  constexpr bool kWhole = Epilogue::kWholePieces && BN % 32 == 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = m + 8 * half, c = threadIdx.x % 4;
@@ -109,17 +112,19 @@ __device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const flo
     };
 #pragma unroll
     for (int p = 0; p < kPieces; ++p) {
-      if (n0 + 32 * p + 32 <= n_columns) {
+      if (kWhole || n0 + 32 * p + 32 <= n_columns) {
+        if (n0 + 32 * p >= n_columns) continue;
         PieceValues v;
         piece_values<BN>(d, p, half, v);
         epilogue.piece(row, n0 + 32 * p, v, before.pieces[half][p], row < rows);
         continue;
       }
+      if constexpr (!kWhole)
 #pragma unroll
-      for (int j = 4 * p; j < 4 * p + 4; ++j)
-        pair(j, [&](int at_row, int n, bool valid) {
-          return valid ? read_pair(epilogue, at_row, n) : typename decltype(before)::Pair{};
-        });
+        for (int j = 4 * p; j < 4 * p + 4; ++j)
+          pair(j, [&](int at_row, int n, bool valid) {
+            return valid ? read_pair(epilogue, at_row, n) : typename decltype(before)::Pair{};
+          });
     }
 #pragma unroll
     for (int j = 4 * kPieces; j < BN / 8; ++j)
@@ -128,7 +133,7 @@ __device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const flo
 }
 
 struct StoreFloat {
-  static constexpr bool kWholeHeads = false;
+  static constexpr bool kWholeHeads = false, kWholePieces = false;
   float* out;
   std::int64_t stride;
   int n_columns;
@@ -153,7 +158,7 @@ struct StoreFloat {
 /// x += the product, and what the norm that follows wants of the new x. What `read` returns may be asked for before the
 /// sums are there, and passed on with them.
 struct AddResidual {
-  static constexpr bool kWholeHeads = false;
+  static constexpr bool kWholeHeads = false, kWholePieces = true;
   __nv_bfloat16* x;
   int stride;
   NextNorm next{};
@@ -209,7 +214,7 @@ struct AddResidual {
 
 /// Weight rows alternate gate and up, so a thread holds both halves of one output.
 struct GatedSilu {
-  static constexpr bool kWholeHeads = false;
+  static constexpr bool kWholeHeads = false, kWholePieces = true;
   __nv_bfloat16* out;
   int stride;
   static __device__ float gated(float gate, float up) { return __fdividef(gate, 1.0f + __expf(-gate)) * up; }

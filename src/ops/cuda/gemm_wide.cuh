@@ -261,6 +261,7 @@ void launch_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epil
   const CUtensorMap a = make_tensor_map(in.a, in.readable_rows(), in.k, a_box_rows<Tile>(in)),
                     w = make_tensor_map(in.w, in.n, in.k, Tile::BN / Tile::CM);
   const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(), n_clusters = std::min(most_clusters, n_items);
+  if constexpr (!Epilogue::kWholeHeads) CHECK(!Epilogue::kWholePieces || in.n % 32 == 0);
   if constexpr (Epilogue::kWholeHeads) CHECK(Tile::BN >= epilogue.head_dim || n_clusters == n_items);
   launch_clusters(stream, Tile::kCtas, n_clusters * Tile::kCtas, Tile::kThreads, Tile::kShared, kernel, a, w, in,
                   epilogue);

@@ -15,6 +15,9 @@ using cuda::launch;
 using cuda::let_successor_start;
 using cuda::wait_for_predecessor;
 
+/// For more rows a norm costs less as a kernel of its own than as part of the longer end of every tile.
+constexpr int kPreparedRows = 128;
+
 // What add_project and embed leave for the norm that follows, where they did not.
 __global__ void __launch_bounds__(128)
     prepare_kernel(cuda::NextNorm next, const __nv_bfloat16* x, const std::int32_t* n_rows) {
@@ -155,10 +158,6 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
     launch(stream_, grid, 256, 0, small_heads_kernel, e, qkv_.as<const float>());
 }
 
-static int kExp() {
-  static const int n = getenv("PREP") ? atoi(getenv("PREP")) : 8192;
-  return n;
-}
 void CudaOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
                           const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(w);
@@ -166,7 +165,7 @@ void CudaOps::add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<
              {a.as<const __nv_bfloat16>(), static_cast<const __nv_bfloat16*>(matrix.data()), matrix.rows(),
               matrix.cols(), in.skip_padding ? in.n_tokens : nullptr, x.shape[0]},
              cuda::AddResidual{x.as<__nv_bfloat16>(), x.shape[1],
-                               prepare(x, x.shape[0] <= kExp() ? next_norm : View<const float, 1>{})});
+                               x.shape[0] <= kPreparedRows ? prepare(x, next_norm) : prepare(x, {})});
 }
 
 void CudaOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, float norm_eps, const PackedMatrix& w,
