@@ -49,7 +49,6 @@ tests() {
   quote "$1" '^\[  (PASSED|FAILED)|positions equal|settings over|replays on|us, eager|budget|start with'
 }
 
-<<<<<<< HEAD
 if [ "${ONLY:-}" != list ]; then
   {
     echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
@@ -58,13 +57,8 @@ if [ "${ONLY:-}" != list ]; then
   if [ -z "${BUILD:-}" ]; then
     cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
     cmake --build --preset cuda -j "$(nproc)" \
-      --target graph_test cuda_test lane_run bench_limits attention_bench gemm_bench chain_bench monograph || exit 1
+      --target graph_test cuda_test lane_run bench_limits attention_bench gemm_bench monograph || exit 1
   fi
-=======
-if [ -z "${BUILD:-}" ]; then
-  cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
-  cmake --build --preset cuda -j "$(nproc)" --target graph_test cuda_test lane_run bench_limits attention_bench gemm_bench monograph || exit 1
->>>>>>> f338561 (ops/cuda: an RMS norm in two parts: who writes x leaves x * weight and sums of squares, the product scales its rows)
 fi
 
 stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'

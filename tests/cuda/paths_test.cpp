@@ -125,6 +125,16 @@ TEST_P(PathOps, SameBits) {
   compare(e, f, "gated_up", [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
     t.ops().gated_up(y.tensor<2>({n, f}), x.tensor<2>({n, e}), Twin::view(t.norm, e), test::kEps, *t.gate_up, in);
   });
+  // A norm that x's writer has prepared, on one side, and one that its reader prepares, on the other.
+  compare(q, f, "gated_up behind a prepared norm",
+          [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
+            std::mt19937_64 random(3);
+            const Held stream(t.backend(), test::random_bf16(random, static_cast<std::size_t>(n) * e, 1.0f));
+            const View<const float, 1> norm = Twin::view(t.norm, e), none{};
+            t.ops().add_project(stream.tensor<2>({n, e}), x.tensor<2>({n, q}), *t.out, &t == &own_ ? norm : none, in);
+            t.ops().gated_up(y.tensor<2>({n, f}), stream.tensor<2>({n, e}), norm, test::kEps, *t.gate_up, in);
+            t.backend().device->synchronize();
+          });
   compare(f, e, "down", [&](Twin& t, const StepInputs& in, const Held& x, const Held& y, int n) {
     t.ops().add_project(y.tensor<2>({n, e}), x.tensor<2>({n, f}), *t.down, {}, in);
   });

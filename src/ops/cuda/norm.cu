@@ -209,6 +209,7 @@ cuda::GemmInputs CudaOps::normed(const Tensor<2>& x, View<const float, 1> norm, 
                                  const std::int32_t* n_rows) {
   if (prepared_.x != x.data || prepared_.next.weight != norm.data)
     launch(stream_, x.shape[0], 128, 0, prepare_kernel, prepare(x, norm), x.as<const __nv_bfloat16>(), n_rows);
+  prepared_.x = nullptr;  // one op reads it; then x is written anew
   const cuda::NextNorm& next = prepared_.next;
   return {next.weighted,
           static_cast<const __nv_bfloat16*>(w.data()),
