@@ -57,6 +57,7 @@ class CudaOps : public Ops {
   cuda::AttentionWork attention_work(int capacity) const;
   /// What the next writer of x is to leave for `norm` (empty: nothing).
   cuda::NextNorm prepare(const Tensor<2>& x, View<const float, 1> norm);
+  bool is_prepared(const Tensor<2>& x, View<const float, 1> norm) const;
   /// The inputs of a product of norm(x) with w; prepares the norm if x's writer has not.
   cuda::GemmInputs normed(const Tensor<2>& x, View<const float, 1> norm, float eps, const CudaPackedMatrix& w,
                           const std::int32_t* n_rows);
@@ -78,7 +79,7 @@ class CudaOps : public Ops {
   Buffer choice_;                               // FetchChoice
   Buffer weighted_;                             // bf16 [max tokens, E]: rows of x times the next norm's weight
   Buffer squares_;                              // float32 [max tokens, E / 8 or 32]: their sums of squares
-  Buffer sampled_, sampled_squares_;            // of the rows that are sampled, where there are many
+  Buffer sampled_, sampled_squares_;            // the same of the rows that are sampled
   Buffer qkv_;                                  // float32 [max tokens, (H + 2K) D]
   Buffer work_;                                 // int32: attention work list
   Buffer processed_;                            // float32 [max rows, V]: logits after bias and penalties

@@ -201,8 +201,8 @@ __global__ void __launch_bounds__(256)
   // What one or two rows wait for is best asked for before the count is known. Rows past it hold something finite or
   // not; nothing of them is stored.
   const int n_fetched = in.max_rows <= 2 ? in.max_rows : rows;
-  RowPanels < requires { Epilogue::kGathers; }
-  > panels{in, plan, n_fetched, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
+  constexpr bool kGather = requires { Epilogue::kGathers; };
+  RowPanels<kGather> panels{in, plan, n_fetched, base + plan.a_offset, k0, team * 32 + lane, plan.teams * 32};
   panels.load();
   // Read after panels.next() has let all warps meet.
   __shared__ float scales[kNarrowRows];

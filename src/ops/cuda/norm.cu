@@ -18,30 +18,29 @@ using cuda::wait_for_predecessor;
 /// For more rows a norm costs less as a kernel of its own than as part of the longer end of every tile.
 constexpr int kPreparedRows = 128;
 
-// What add_project and embed leave for the norm that follows, where they did not.
+// What add_project and embed leave for the norm that follows, where they did not: of row r, or of row rows[r] alone.
 __global__ void __launch_bounds__(128)
-    prepare_kernel(cuda::NextNorm next, const __nv_bfloat16* x, const std::int32_t* n_rows) {
+    prepare_kernel(cuda::NextNorm next, const __nv_bfloat16* x, const std::int32_t* rows, const std::int32_t* n_rows) {
   let_successor_start();
   wait_for_predecessor();
-  const int row = blockIdx.x;
-  if (n_rows && row >= *n_rows) return;
-  cuda::leave_row(next, row, reinterpret_cast<const int4*>(x + static_cast<std::int64_t>(row) * next.n), nullptr,
-                  next.n);
+  const int r = blockIdx.x;
+  if (n_rows && r >= *n_rows) return;
+  const int row = rows ? rows[r] : r;
+  if (row < 0) return;
+  cuda::leave_row(next, r, reinterpret_cast<const int4*>(x + static_cast<std::int64_t>(row) * next.n), nullptr, next.n);
 }
 
-// Rows of `from` and their sums of squares, picked: to[r] = from[rows[r]].
-__global__ void __launch_bounds__(128) gather_kernel(__nv_bfloat16* to, float* squares_to, cuda::NextNorm from,
-                                                     const std::int32_t* rows, const std::int32_t* n_rows) {
-  let_successor_start();
-  wait_for_predecessor();
-  const int r = blockIdx.x, n = from.n, n_squares = n / from.columns;
-  if (r >= *n_rows || rows[r] < 0) return;
-  const std::int64_t row = rows[r];
-  for (int i = threadIdx.x; i < n / 8; i += blockDim.x)
-    reinterpret_cast<int4*>(to + static_cast<std::int64_t>(r) * n)[i] =
-        reinterpret_cast<const int4*>(from.weighted + row * n)[i];
-  for (int i = threadIdx.x; i < n_squares; i += blockDim.x)
-    squares_to[static_cast<std::int64_t>(r) * n_squares + i] = from.squares[row * n_squares + i];
+/// The inputs of a product of w with rows that `next` was left of.
+cuda::GemmInputs inputs_of(const cuda::NextNorm& next, float eps, const CudaPackedMatrix& w, const std::int32_t* n_rows,
+                           int max_rows) {
+  return {next.weighted,
+          static_cast<const __nv_bfloat16*>(w.data()),
+          w.rows(),
+          w.cols(),
+          n_rows,
+          max_rows,
+          static_cast<int>(cuda::with_whole_tiles(max_rows)),
+          {next.squares, next.columns, eps}};
 }
 
 // The qkv product's epilogue as a kernel of its own, for narrow products: a quad of lanes per group of 32 product
@@ -178,23 +177,28 @@ void CudaOps::gated_up(Tensor<2> out, Tensor<2> x, View<const float, 1> norm, fl
 void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 1> norm, float norm_eps,
                           const PackedMatrix& head, const StepInputs& in) {
   const auto& matrix = static_cast<const CudaPackedMatrix&>(head);
-  cuda::GemmInputs rows = normed(x, norm, norm_eps, matrix, in.skip_padding ? in.n_tokens : nullptr);
-  rows.max_rows = std::min(in.shape.max_rows, in.capacity);
-  rows.n_rows = in.n_seqs;
+  const int max_rows = std::min(in.shape.max_rows, in.capacity);
+  const bool narrow = stream_.hopper && max_rows <= cuda::kNarrowRows;
+  cuda::GemmInputs rows{};
+  if (narrow && is_prepared(x, norm)) {
+    rows = inputs_of(prepared_.next, norm_eps, matrix, in.n_seqs, max_rows);
+    rows.rows = in.sample_rows;
+  } else {
+    const cuda::NextNorm sampled{norm.data, sampled_.as<__nv_bfloat16>(), sampled_squares_.as<float>(), x.shape[1],
+                                 cuda::square_columns(max_rows)};
+    launch(stream_, max_rows, 128, 0, prepare_kernel, sampled, x.as<const __nv_bfloat16>(), in.sample_rows, in.n_seqs);
+    rows = inputs_of(sampled, norm_eps, matrix, in.n_seqs, max_rows);
+  }
   const cuda::StoreFloat store{logits.data, logits.shape[1], logits.shape[1]};
   head_keys_ = {};
-  if (stream_.hopper && rows.max_rows <= cuda::kNarrowRows) {
-    rows.rows = in.sample_rows;
-    head_keys_ = {logits.data, shape_.sampled_vocab};
-    return cuda::gemm_narrow(stream_.stream, rows,
-                             cuda::StoreLogits{store, shape_.sampled_vocab, best_keys_.as<std::uint64_t>()});
-  }
-  launch(stream_, rows.max_rows, 128, 0, gather_kernel, sampled_.as<__nv_bfloat16>(), sampled_squares_.as<float>(),
-         prepared_.next, in.sample_rows, in.n_seqs);
-  rows.a = sampled_.as<const __nv_bfloat16>();
-  rows.a_rows = static_cast<int>(cuda::with_whole_tiles(rows.max_rows));
-  rows.scale.squares = sampled_squares_.as<const float>();
-  cuda::gemm(stream_, rows, store);
+  if (!narrow) return cuda::gemm(stream_, rows, store);
+  head_keys_ = {logits.data, shape_.sampled_vocab};
+  cuda::gemm_narrow(stream_.stream, rows,
+                    cuda::StoreLogits{store, shape_.sampled_vocab, best_keys_.as<std::uint64_t>()});
+}
+
+bool CudaOps::is_prepared(const Tensor<2>& x, View<const float, 1> norm) const {
+  return prepared_.x == x.data && prepared_.next.weight == norm.data;
 }
 
 cuda::NextNorm CudaOps::prepare(const Tensor<2>& x, View<const float, 1> norm) {
@@ -207,18 +211,10 @@ cuda::NextNorm CudaOps::prepare(const Tensor<2>& x, View<const float, 1> norm) {
 
 cuda::GemmInputs CudaOps::normed(const Tensor<2>& x, View<const float, 1> norm, float eps, const CudaPackedMatrix& w,
                                  const std::int32_t* n_rows) {
-  if (prepared_.x != x.data || prepared_.next.weight != norm.data)
-    launch(stream_, x.shape[0], 128, 0, prepare_kernel, prepare(x, norm), x.as<const __nv_bfloat16>(), n_rows);
+  if (!is_prepared(x, norm))
+    launch(stream_, x.shape[0], 128, 0, prepare_kernel, prepare(x, norm), x.as<const __nv_bfloat16>(), nullptr, n_rows);
   prepared_.x = nullptr;  // one op reads it; then x is written anew
-  const cuda::NextNorm& next = prepared_.next;
-  return {next.weighted,
-          static_cast<const __nv_bfloat16*>(w.data()),
-          w.rows(),
-          w.cols(),
-          n_rows,
-          x.shape[0],
-          static_cast<int>(cuda::with_whole_tiles(x.shape[0])),
-          {next.squares, next.columns, eps}};
+  return inputs_of(prepared_.next, eps, w, n_rows, x.shape[0]);
 }
 
 }  // namespace monograph

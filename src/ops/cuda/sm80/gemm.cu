@@ -170,12 +170,15 @@ void launch_tiles(LaunchStream stream, const GemmInputs& in, const Epilogue& epi
 template <typename Epilogue>
 void launch_gemm(LaunchStream stream, const GemmInputs& in, const Epilogue& epilogue) {
   const bool segments = k_segments(in.n, in.k) > 1;
+  // What the next norm is left of comes from whole pieces of 32 columns then.
+  bool by_32 = false;
+  if constexpr (std::is_same_v<Epilogue, AddResidual>) by_32 = epilogue.next.columns == 32;
   const int n_large = (in.max_rows + 127) / 128 * ((in.n + 127) / 128);
   if (in.max_rows <= 16 && !segments)
     launch_tiles<Tile<16, 32, 1, 2, 12, Segments::kOne>>(stream, in, epilogue);
   else if (in.max_rows <= 16)
     launch_tiles<Tile<16, 32, 1, 2, 4, Segments::kApart>>(stream, in, epilogue);
-  else if (in.max_rows <= 128 && segments)
+  else if (in.max_rows <= 128 && segments && !by_32)
     launch_tiles<Tile<32, 32, 2, 2, 3, Segments::kApart>>(stream, in, epilogue);
   else if (segments || n_large < kMultiprocessors)
     launch_tiles<Tile<64, 64, 2, 2, 4, Segments::kInTurn>>(stream, in, epilogue);
