@@ -65,8 +65,12 @@ const float* CpuOps::normalised_rows(const Tensor<2>& x, const std::function<int
   for_rows(n, [&](int i, int) {
     float* row = rows + static_cast<std::int64_t>(i) * width;
     load(row, x, row_of(i), 0, width);
-    kernels_.rms_norm(row, row, norm, width, eps);
-    if (activation_dtype_ == DType::kBF16) kernels_.round_to_bf16(row, width);
+    const float scale = kernels_.rms_scale(row, width, eps);
+    if (activation_dtype_ != DType::kBF16) return kernels_.scale(row, row, scale, norm, width);
+    // As CUDA does it: a product reads bf16(x * weight), and its rows are scaled afterwards.
+    kernels_.scale(row, row, 1.0f, norm, width);
+    kernels_.round_to_bf16(row, width);
+    for (int e = 0; e < width; ++e) row[e] *= scale;
   });
   return rows;
 }

@@ -43,8 +43,10 @@ struct Kernels {
   void (*matmul)(float* out, std::int64_t out_stride, const float* x, std::int64_t x_stride, int n_rows,
                  const CpuPackedMatrix& w, int panel_begin, int panel_end, Scratch& scratch);
 
-  /// out[e] = (x[e] * r) * weight[e],  r = 1 / sqrt(mean(x^2) + eps). The sum of squares has 16 lanes (base/math.h).
-  void (*rms_norm)(float* out, const float* x, const float* weight, int n, float eps);
+  /// 1 / sqrt(mean(x^2) + eps). The sum of squares has 16 lanes (base/math.h).
+  float (*rms_scale)(const float* x, int n, float eps);
+  /// out[e] = (x[e] * scale) * weight[e]
+  void (*scale)(float* out, const float* x, float scale, const float* weight, int n);
 
   /// out[i] = silu(gate[i]) * up[i]
   void (*silu_multiply)(float* out, const float* gate, const float* up, int n);

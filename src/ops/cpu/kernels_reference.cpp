@@ -35,10 +35,13 @@ float sum_of_squares(const float* x, int n) {
   return sum_lanes(lanes);
 }
 
-void rms_norm(float* out, const float* x, const float* weight, int n, float eps) {
+float rms_scale(const float* x, int n, float eps) {
   const float mean = sum_of_squares(x, n) / static_cast<float>(n);
-  const float r = 1.0f / std::sqrt(mean + eps);
-  for (int i = 0; i < n; ++i) out[i] = (x[i] * r) * weight[i];
+  return 1.0f / std::sqrt(mean + eps);
+}
+
+void scale(float* out, const float* x, float scale, const float* weight, int n) {
+  for (int i = 0; i < n; ++i) out[i] = (x[i] * scale) * weight[i];
 }
 
 void silu_multiply(float* out, const float* gate, const float* up, int n) {
@@ -175,8 +178,8 @@ void exp(float* out, const float* x, int n) {
   for (int i = 0; i < n; ++i) out[i] = exp_f32(x[i]);
 }
 
-constexpr Kernels kReference = {"reference", matmul,        rms_norm, silu_multiply, rotate,        add, widen,
-                                narrow,      round_to_bf16, attend,   maximum,       probabilities, exp};
+constexpr Kernels kReference = {"reference", matmul, rms_scale,     scale,  silu_multiply, rotate,        add,
+                                widen,       narrow, round_to_bf16, attend, maximum,       probabilities, exp};
 
 }  // namespace
 

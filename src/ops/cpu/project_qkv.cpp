@@ -86,8 +86,9 @@ void CpuOps::project_rows(const Tensor<3>& q, const KvLayer& kv, const Tensor<2>
     const auto [cos, sin] = rotation.of_token(t, in, room);
     for (int h = 0; h < n_q + n_kv; ++h) {
       const View<const float, 1> norm = h < n_q ? weights.q_norm : weights.k_norm;
-      if (norm.data) kernels_.rms_norm(heads + h * dim, heads + h * dim, norm.data, dim, eps);
-      kernels_.rotate(heads + h * dim, cos, sin, rotation.half());
+      float* head = heads + h * dim;
+      if (norm.data) kernels_.scale(head, head, kernels_.rms_scale(head, dim, eps), norm.data, dim);
+      kernels_.rotate(head, cos, sin, rotation.half());
     }
     store(q_rows, t, 0, n_q * dim, heads);
     const std::int32_t loc = in.kv_locs[static_cast<std::int64_t>(kv.group) * in.capacity + t];

@@ -17,8 +17,8 @@ namespace monograph::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 const Kernels* table() {
   static constexpr const char* kName = HWY_TARGET == HWY_AVX3 ? "avx3" : HWY_TARGET == HWY_AVX2 ? "avx2" : "neon";
-  static constexpr Kernels kTable = {kName,  Matmul,      RmsNorm, SiluMultiply, Rotate,        Add,   Widen,
-                                     Narrow, RoundToBf16, Attend,  Maximum,      Probabilities, ExpRow};
+  static constexpr Kernels kTable = {kName, Matmul, RmsScale,    Scale,  SiluMultiply, Rotate,        Add,
+                                     Widen, Narrow, RoundToBf16, Attend, Maximum,      Probabilities, ExpRow};
   return &kTable;
 }
 #endif

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace monograph::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 
-inline void RmsNorm(float* out, const float* x, const float* weight, int n, float eps) {
+inline float RmsScale(const float* x, int n, float eps) {
   V lanes[kPanelVecs];
   for (V& lane : lanes) lane = Zero();
   int i = 0;
@@ -30,9 +30,13 @@ inline void RmsNorm(float* out, const float* x, const float* weight, int n, floa
   alignas(64) float sums[kLanes];
   for (int v = 0; v < kPanelVecs; ++v) Store(lanes[v], sums + v * kN);
   for (; i < n; ++i) sums[i % kLanes] = fmaf(x[i], x[i], sums[i % kLanes]);
-  const float r = 1.0f / std::sqrt(sum_lanes(sums) / static_cast<float>(n) + eps);
-  for (i = 0; i + kN <= n; i += kN) Store(hn::Mul(hn::Mul(Load(x + i), Set(r)), Load(weight + i)), out + i);
-  for (; i < n; ++i) out[i] = (x[i] * r) * weight[i];
+  return 1.0f / std::sqrt(sum_lanes(sums) / static_cast<float>(n) + eps);
+}
+
+inline void Scale(float* out, const float* x, float scale, const float* weight, int n) {
+  int i = 0;
+  for (; i + kN <= n; i += kN) Store(hn::Mul(hn::Mul(Load(x + i), Set(scale)), Load(weight + i)), out + i);
+  for (; i < n; ++i) out[i] = (x[i] * scale) * weight[i];
 }
 
 inline void SiluMultiply(float* out, const float* gate, const float* up, int n) {
