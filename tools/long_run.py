@@ -105,14 +105,14 @@ def soak(program, test, environment, amount_pattern):
     settings = " ".join(f"{k}={v}" for k, v in environment.items() if k != "TEST_SEED")
     if run.returncode:
         print(run.stdout[-5000:])
-    return f"`{test}` {settings}", amount[0] if amount else "?", "", "none" if run.returncode == 0 else "failed"
+    return f"`{test}` {settings}", amount[0].replace("\n", ", ") if amount else "?", "", "none" if run.returncode == 0 else "failed"
 
 
 def soaks(args, seed):
     seconds = int(args.minutes * 60)
     return {
         "prefix_soak": lambda: soak("engine_test", "PrefixSoak.*", {"MONOGRAPH_SOAK_SECONDS": str(seconds), "TEST_SEED": str(seed)},
-                                    r"\d+ requests, .*"),
+                                    r"\d+ requests, .*\n.* at the end"),
         "scheduler": lambda: soak("engine_test", "Scheduler.R16_R22*", {"MONOGRAPH_TEST_SEEDS": str(args.runs // 400 or 2500)},
                                   r"\d+ seeds, .*"),
         "mutations": lambda: soak("engine_test", "Mutations.*", {"TEST_MUTATIONS": str(args.runs or 20000), "TEST_SEED": str(seed)},
