@@ -69,7 +69,8 @@ Lane::Lane(const EngineConfig& config, int n_sequences, const Log& log, bool mea
   runner_config_.measure_buckets = measure_buckets;
   const RunnerConfig& r = runner_config_;
   model_ = load_model(*files_, backend_, r.max_seq_len, {});
-  const int n_scratch = ceil_div(std::max(r.prefill_buckets.back(), r.decode_buckets.back()), r.block_size);
+  const int largest = std::max(r.prefill_buckets.back(), r.decode_buckets.back());
+  const int n_scratch = ceil_div(std::min(largest, r.max_seq_len), r.block_size);
   const int n_blocks = 1 + n_sequences * ceil_div(r.max_seq_len, r.block_size) + n_scratch;
   cache_ =
       std::make_unique<KvCache>(*backend_.device, cache_shape(files_->config(), *backend_.ops, r.block_size), n_blocks);

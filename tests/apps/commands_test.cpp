@@ -227,6 +227,12 @@ TEST(Commands, InspectAndBenchShowTheModel) {
                 ContainsRegex("\\| extend \\| " + bucket +
                               " \\| [0-9.]+ \\| [0-9]+ \\| [0-9]+ \\| [0-9.]+ \\| [0-9.]+ \\| (graph|eager) \\|\n"));
 
+  // More decode rows than a sequence has places: padding shares them.
+  Child narrow = Child::command(
+      {"inspect", "graphs", "--model", kChatModel, "--threads", "1", "--max-seq-len", "64", "--max-seqs", "256"});
+  EXPECT_EQ(narrow.wait(), kExitOk) << narrow.err();
+  EXPECT_THAT(narrow.out(), HasSubstr("| decode | 256 |"));
+
   Child bench = Child::command({"bench", "prefill", "--model", kChatModel, "--threads", "1", "--max-seqs", "4",
                                 "--prompt-lengths", "5,17", "--repetitions", "1", "--output", "csv"});
   EXPECT_EQ(bench.wait(), kExitOk) << bench.err();
