@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 /// What Ctrl-C leaves for a clean end; then the process goes, in whatever state it is.
-constexpr std::chrono::milliseconds kInterruptGrace{800};
+constexpr std::chrono::milliseconds kInterruptGrace{700};
 constexpr int kDefaultMaxTokens = 512;
 
 SamplingParams sampling_of(const Engine& engine, const GenerateSettings& g) {

@@ -65,12 +65,13 @@ class EngineImpl : public Engine {
 
  private:
   void load(const EngineConfig& config, const std::function<bool()>& cancelled);
-  void build_runner(const EngineConfig& config);
+  void build_runner(const EngineConfig& config, const std::function<bool()>& cancelled);
   void start_loop(const EngineConfig& config);
   KvCacheShape kv_shape() const;
   MemoryShape memory_shape() const;
   KvPlan largest_pool(const EngineConfig& config, const KvCacheShape& shape) const;
-  void make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch);
+  void make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch,
+                              const std::function<bool()>& cancelled);
   void grow_pool(const EngineConfig& config, const KvCacheShape& shape);
   void check_memory(const EngineConfig& config);
   MemoryBudget used() const;
@@ -121,7 +122,7 @@ EngineImpl::EngineImpl(const EngineConfig& config, Log log, const std::function<
   };
   load(config, cancelled);
   check_cancelled();
-  build_runner(config);
+  build_runner(config, cancelled);
   check_cancelled();
   start_loop(config);
 }
@@ -163,7 +164,7 @@ void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& c
            .sampling_defaults = text_.defaults_json};
 }
 
-void EngineImpl::build_runner(const EngineConfig& config) {
+void EngineImpl::build_runner(const EngineConfig& config, const std::function<bool()>& cancelled) {
   const KvCacheShape shape = kv_shape();
   // On a device with memory of its own the pool's size is known only once the graphs' is: capture needs no more than
   // the scratch blocks, which come first (S-35).
@@ -175,7 +176,7 @@ void EngineImpl::build_runner(const EngineConfig& config) {
   kv_ = std::make_unique<KvCache>(*backend_.device, shape, most.n_blocks, own ? 1 + n_scratch : most.n_blocks);
   std::vector<std::int32_t> scratch(static_cast<std::size_t>(n_scratch));
   std::iota(scratch.begin(), scratch.end(), 1);
-  make_runner_and_graphs(config, scratch);
+  make_runner_and_graphs(config, scratch, cancelled);
   if (own) grow_pool(config, shape);
   pool_ = std::make_unique<BlockPool>(kv_->n_blocks());
   // Without graphs nothing writes to scratch, and requests get its blocks. After a dirty capture there is no pool that
@@ -225,7 +226,8 @@ KvPlan EngineImpl::largest_pool(const EngineConfig& config, const KvCacheShape& 
   return plan_kv(config, resolved_, shape, backend_.device->memory().total, "the GPU's memory");
 }
 
-void EngineImpl::make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch) {
+void EngineImpl::make_runner_and_graphs(const EngineConfig& config, const std::vector<BlockId>& scratch,
+                                        const std::function<bool()>& cancelled) {
   const ModelConfig& m = model_->config();
   const RunnerConfig runner{
       .enable_graphs = resolved_.graphs,
@@ -241,6 +243,7 @@ void EngineImpl::make_runner_and_graphs(const EngineConfig& config, const std::v
       .skip_padding = config.skip_padding,
       .strict = config.strict_cuda_graph,
       .policy = config.prefill_graph_policy,
+      .cancelled = cancelled,
       .groups = {{.tag = kv_->shape().group_tag}}};
   std::vector<GroupBlocks> groups;
   if (!scratch.empty()) groups.push_back({kv_->shape().group_tag, scratch});

@@ -27,7 +27,8 @@ std::optional<CleanFailure> try_to_capture(const std::function<void()>& create) 
   } catch (const AttentionUnsupported& e) {
     return CleanFailure{PrefillStatus::kAttentionBackendUnsupported, e.what()};
   } catch (const Error& e) {
-    if (e.code() == ErrorCode::kDirtyCapture || e.code() == ErrorCode::kDevice) throw;
+    const auto code = e.code();
+    if (code == ErrorCode::kDirtyCapture || code == ErrorCode::kDevice || code == ErrorCode::kCancelled) throw;
     return CleanFailure{PrefillStatus::kCaptureUnavailable, e.what()};
   } catch (const std::exception& e) {
     return CleanFailure{PrefillStatus::kCaptureUnavailable, e.what()};

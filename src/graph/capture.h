@@ -23,8 +23,8 @@ struct CleanFailure {
 };
 
 /// Runs `create`, which plans, allocates, warms up, captures and tests one family. A clean failure, thrown as whatever
-/// type, comes back as a value and the engine runs eager. What ends start-up passes through: a dirty capture, and a
-/// device fault, which no process survives. Every creator goes through here (S-29).
+/// type, comes back as a value and the engine runs eager. What ends start-up passes through: a dirty capture, a
+/// device fault, which no process survives, and a start that was cancelled. Every creator goes through here (S-29).
 std::optional<CleanFailure> try_to_capture(const std::function<void()>& create);
 
 }  // namespace monograph

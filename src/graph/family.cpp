@@ -35,7 +35,8 @@ void GraphFamily::self_test(int bucket) {
   context_.backend->device->synchronize();
 }
 
-std::vector<GraphFamily::Captured> GraphFamily::capture(const std::vector<int>& ladder) {
+std::vector<GraphFamily::Captured> GraphFamily::capture(const std::vector<int>& ladder,
+                                                        const std::function<void()>& before_each) {
   Device& device = *context_.backend->device;
   const bool executes = device.needs_warm_up();
   std::vector<Captured> captured;
@@ -44,6 +45,7 @@ std::vector<GraphFamily::Captured> GraphFamily::capture(const std::vector<int>& 
     device.synchronize();
   }
   for (auto bucket = ladder.rbegin(); bucket != ladder.rend(); ++bucket) {
+    before_each();
     const auto start = std::chrono::steady_clock::now();
     const auto prepare = [&] {
       for (int i = 0; i < 2 && executes; ++i) warm_up(*bucket);

@@ -39,8 +39,8 @@ class GraphFamily {
   /// Captures every bucket of the sorted ladder, largest first, so that shared memory is sized once (SPEC A.5). Where a
   /// capture is the driver's, a probe of the largest bucket and two warm-ups of each run before, and each graph is
   /// replayed once; where it only notes down tasks, the smallest is. All of it in the layout that writes to scratch
-  /// only.
-  std::vector<Captured> capture(const std::vector<int>& ladder);
+  /// only. `before_each` runs before each bucket and may throw to end it.
+  std::vector<Captured> capture(const std::vector<int>& ladder, const std::function<void()>& before_each);
 
   /// Stages the batch and replays the bucket's graph; results are in sampled().
   void replay(const Batch& batch, int bucket);

@@ -1,6 +1,7 @@
 // What a runner is told at start-up, and what it tells of its graphs afterwards.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct RunnerConfig {
   bool measure_buckets = false;  ///< Also without the measured policy, to show them.
   Topology topology;
   InstanceKind instance = InstanceKind::kTarget;
+  /// Polled before each graph is captured or timed; true ends the start with Error(kCancelled). May be empty.
+  std::function<bool()> cancelled;
   std::vector<CacheGroup> groups{CacheGroup{}};  ///< The cache's; KvLayer::group counts in this list.
 
   int table_width() const { return (max_seq_len + block_size - 1) / block_size; }  ///< W, blocks of one sequence.

@@ -96,6 +96,10 @@ class StartUp {
                                  ", a prefill graph needs the same one and declared safe");
   }
 
+  void check_cancelled() const {
+    if (config_.cancelled && config_.cancelled()) throw Error(ErrorCode::kCancelled, "the start was cancelled");
+  }
+
   PrefillStatus degrade(const char* family, const CleanFailure& why) {
     if (why.status == PrefillStatus::kNotRequested) return why.status;
     const std::string line =
@@ -110,7 +114,7 @@ class StartUp {
     const std::string name(to_string(role));
     double us = 0;
     std::int64_t bytes = 0;
-    for (const auto& captured : family->capture(ladder)) {
+    for (const auto& captured : family->capture(ladder, [this] { check_cancelled(); })) {
       made_.captures.push_back({name, captured.bucket, captured.us, captured.bytes, captured.nodes});
       us += captured.us;
       bytes += captured.bytes;
@@ -127,6 +131,7 @@ class StartUp {
     const bool wanted = config_.measure_buckets || config_.policy == GraphPolicy::kMeasured;
     if (!wanted || !config_.known_times.empty()) return;
     for (int bucket : made_.extend->ladder()) {
+      check_cancelled();
       const Batch batch = scratch_batch(bucket);
       made_.policy.set(bucket, {median_us([&] { made_.extend->replay(batch, bucket); }),
                                 median_us([&] { made_.eager->run_eager(batch); })});

@@ -151,6 +151,24 @@ TEST(StartUpFaults, ADeviceFaultIsNoDegradation) {
   }
 }
 
+// Before each of two buckets of two families is captured, and before each prefill bucket is timed.
+TEST(StartUpFaults, ACancelledStartIsNoDegradation) {
+  constexpr int kPolls = 6;
+  for (int n = 1; n <= kPolls + 1; ++n) {
+    LaneOptions options = small(true);
+    int n_polls = 0;
+    options.runner.cancelled = [&] { return ++n_polls == n; };
+    try {
+      Lane lane(options);
+      EXPECT_EQ(n_polls, kPolls) << "started although poll " << n << " said no";
+      EXPECT_GT(n, kPolls);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kCancelled) << e.what();
+      EXPECT_EQ(n_polls, n);
+    }
+  }
+}
+
 TEST(StartUpFaults, StrictMakesACleanFailureFatal) {  // D6
   LaneOptions options = small(true);
   options.runner.strict = true;
