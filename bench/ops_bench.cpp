@@ -172,8 +172,8 @@ class Forward {
       *array = next;
       next += kMaxTokens;
     }
-    in.history = history_.as<std::int32_t>() + 16;
-    in.history_lens = history_.as<std::int32_t>();
+    in.history.ids = history_.as<std::int32_t>() + 16;
+    in.history.lens = history_.as<std::int32_t>();
     return in;
   }
 

@@ -1,5 +1,7 @@
 #include "engine/batch_builder.h"
 
+#include <span>
+
 #include "base/check.h"
 #include "engine/positions.h"
 
@@ -17,6 +19,7 @@ BatchRow build_row(const PlannedRow& planned) {
   row.sampling.samples = planned.samples ? 1 : 0;
   row.sampling.history_row = sequence.history_row;
   row.sampling.prompt_len = sequence.prompt_len;
+  if (sequence.history_is_short) row.found = std::span(sequence.tokens).first(static_cast<std::size_t>(row.prefix));
   if (!planned.samples) return row;
   row.bias = sequence.bias;
   if (sequence.n_output() < sequence.min_tokens) row.banned = sequence.end_ids;

@@ -111,9 +111,6 @@ void Loop::run_next_step(std::span<StepPlan> rest) {
 
 StepResult Loop::execute(const StepPlan& step) {
   const auto start = Clock::now();
-  for (const PlannedRow& row : step.rows)
-    if (const Sequence& s = *row.sequence; s.history_is_short)
-      runner_.load_history(s.history_row, std::span(s.tokens).first(static_cast<std::size_t>(s.n_computed)));
   const Batch batch = build_batch(step, config_.position_factor);
   count_time(StepPhase::kBuild, start);
   const auto built = Clock::now();

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,10 @@ struct BatchRow {
   bool prefill = false;  ///< Has prompt (or recomputed) tokens; a decode row does not.
   std::vector<std::vector<std::int32_t>>
       block_tables;       ///< Per tag of the batch, block ids that cover prefix + n_tokens.
-  SlotSampling sampling;  ///< bias/banned ranges are filled while staging.
+  SlotSampling sampling;  ///< n_found and the bias/banned ranges are filled while staging.
+  /// The first ids of the prefix, where the device's history row lacks them (no step has run them: a prefix hit); empty
+  /// otherwise. Must stay until the step has run.
+  std::span<const std::int32_t> found;
   std::vector<BiasEntry> bias;
   std::vector<std::int32_t> banned;
   RowNeeds needs;

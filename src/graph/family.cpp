@@ -8,10 +8,9 @@
 namespace monograph {
 
 GraphFamily::GraphFamily(const ForwardContext& context, const InputShape& shape,
-                         std::vector<std::vector<std::int32_t>> scratch, std::int32_t pad_token, std::int32_t* history,
-                         std::int32_t* history_lens)
+                         std::vector<std::vector<std::int32_t>> scratch, std::int32_t pad_token, const History& history)
     : context_(context),
-      staging_(*context.backend->device, shape, std::move(scratch), pad_token, history, history_lens, context.groups) {}
+      staging_(*context.backend->device, shape, std::move(scratch), pad_token, history, context.groups) {}
 
 void GraphFamily::forward(int capacity) {
   Ops& ops = *context_.backend->ops;

@@ -28,7 +28,7 @@ struct ForwardContext {
 class GraphFamily {
  public:
   GraphFamily(const ForwardContext& context, const InputShape& shape, std::vector<std::vector<std::int32_t>> scratch,
-              std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens);
+              std::int32_t pad_token, const History& history);
 
   struct Captured {
     int bucket;

@@ -42,15 +42,15 @@ class RunnerImpl : public Runner {
       context_.stopwatch = stopwatch_.get();
     }
     context_.activations = [this](int capacity, int max_rows) { return arena_.activations(capacity, max_rows); };
-    history_ = backend_.device->allocate(4LL * config_.max_seqs * config_.max_seq_len);
-    history_lens_ = backend_.device->allocate(4LL * config_.max_seqs);
+    allocate_history();
     reserve_workspace();
     families_ = start_families(config_,
                                {.context = context_,
                                 .attention = attention_,
                                 .scratch = scratch_,
-                                .history = history_.as<std::int32_t>(),
-                                .history_lens = history_lens_.as<std::int32_t>(),
+                                .history = {.ids = history_.as<std::int32_t>(),
+                                            .lens = history_lens_.as<std::int32_t>(),
+                                            .found = found_.as<std::int32_t>()},
                                 .max_tokens = max_tokens_,
                                 .max_rows = std::max(config_.max_seqs, config_.max_rows)},
                                log_);
@@ -93,13 +93,6 @@ class RunnerImpl : public Runner {
     return family ? &family->staging() : nullptr;
   }
 
-  void load_history(int history_row, std::span<const std::int32_t> tokens) override {
-    CHECK(history_row >= 0 && history_row < config_.max_seqs && static_cast<int>(tokens.size()) <= config_.max_seq_len);
-    std::int32_t* row = history_.as<std::int32_t>() + static_cast<std::int64_t>(history_row) * config_.max_seq_len;
-    backend_.device->copy_to_device(row, tokens.data(), static_cast<std::int64_t>(tokens.size_bytes()));
-    backend_.device->synchronize();
-  }
-
   std::vector<float> last_logits(int n_rows) override {
     std::vector<float> logits(static_cast<std::size_t>(n_rows) * model_.config().vocab_size);
     backend_.device->copy_to_host(logits.data(), arena_.logits(),
@@ -114,7 +107,8 @@ class RunnerImpl : public Runner {
   }
 
   std::int64_t fixed_bytes() const override {
-    std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes() + families_.eager->staging().bytes();
+    std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes() + found_.bytes();
+    bytes += families_.eager->staging().bytes();
     if (families_.extend) bytes += families_.extend->staging().bytes();
     if (families_.decode) bytes += families_.decode->staging().bytes();
     return bytes;
@@ -126,6 +120,15 @@ class RunnerImpl : public Runner {
     for (const auto* ladder : {&config.prefill_buckets, &config.decode_buckets})
       if (!ladder->empty()) n = std::max(n, ladder->back());
     return n;
+  }
+
+  void allocate_history() {
+    InputShape shape;
+    shape.max_seqs = config_.max_seqs;
+    shape.max_seq_len = config_.max_seq_len;
+    history_ = backend_.device->allocate(4LL * shape.max_seqs * shape.max_seq_len);
+    history_lens_ = backend_.device->allocate(4LL * shape.max_seqs);
+    found_ = backend_.device->allocate_host(4LL * shape.max_seqs * shape.found_width());
   }
 
   void reserve_workspace() {
@@ -261,7 +264,7 @@ class RunnerImpl : public Runner {
   const AttentionBackend& attention_;
   int max_tokens_;
   Arena arena_;
-  Buffer history_, history_lens_;
+  Buffer history_, history_lens_, found_;  // see History
   ForwardContext context_;
   std::unique_ptr<Stopwatch> stopwatch_;
   Clock::time_point started_;

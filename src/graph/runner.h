@@ -39,8 +39,6 @@ class Runner {
   virtual const std::vector<CaptureRecord>& captures() const = 0;
   /// Times of each prefill bucket, by which the measured policy chooses; empty if nothing was measured.
   virtual const std::map<int, BucketTimes>& bucket_times() const = 0;
-  /// Sets the first tokens of a sequence's history row without running them (a prefix hit skips their forward).
-  virtual void load_history(int history_row, std::span<const std::int32_t> tokens) = 0;
   /// The logits of the last step, row-major [R, V], copied to the host; rows that sampled nothing are undefined.
   virtual std::vector<float> last_logits(int n_rows) = 0;
   /// Whether a step like this would be replayed, without any side effect (PREPARE of SPEC A.1).
@@ -52,7 +50,7 @@ class Runner {
   virtual void limit_blocks(int n_blocks) = 0;
   /// What a family's steps are staged in, for audits; null without that family.
   virtual const Staging* staging(GraphRole role) const = 0;
-  /// Bytes of arena, logits and staging, for the memory budget.
+  /// Bytes of arena, logits, staging and history, for the memory budget.
   virtual std::int64_t fixed_bytes() const = 0;
 };
 

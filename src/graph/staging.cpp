@@ -24,15 +24,13 @@ struct Staging::Area {
 };
 
 Staging::Staging(Device& device, const InputShape& shape, std::vector<std::vector<std::int32_t>> scratch,
-                 std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens,
-                 std::vector<CacheGroup> groups)
+                 std::int32_t pad_token, const History& history, std::vector<CacheGroup> groups)
     : shape_(shape),
       layout_(shape),
       groups_(std::move(groups)),
       scratch_(std::move(scratch)),
       pad_token_(pad_token),
-      history_(history),
-      history_lens_(history_lens) {
+      history_(history) {
   CHECK(static_cast<int>(groups_.size()) == shape_.n_groups);
   for (const auto& blocks : scratch_) CHECK(static_cast<int>(blocks.size()) <= shape_.table_width);
   for (auto& area : host_) area = device.allocate_host(layout_.bytes);
@@ -71,6 +69,15 @@ void Staging::stage_tables(std::int32_t* tables, const Batch& batch) {
   }
 }
 
+/// `found` is not there twice, as the areas are. Whoever may still read a row that is written here is a step that was
+/// given up: its tokens are nobody's, and the step staged now brings the history up to date after it.
+void Staging::stage_found(const BatchRow& row) const {
+  const int history_row = row.sampling.history_row;
+  CHECK(history_row >= 0 && history_row < shape_.max_seqs);
+  CHECK(row.found.size() <= static_cast<std::size_t>(std::min(row.prefix, shape_.max_seq_len)));
+  std::ranges::copy(row.found, history_.found + static_cast<std::int64_t>(history_row) * shape_.found_width());
+}
+
 void Staging::stage_sampling(const Area& area, const Batch& batch) const {
   std::fill_n(area.sampling(), shape_.n_slots(), SlotSampling{});
   std::int32_t n_bias = 0, n_banned = 0;
@@ -79,6 +86,8 @@ void Staging::stage_sampling(const Area& area, const Batch& batch) const {
     CHECK(from.bias.size() <= kMaxLogitBias && from.banned.size() <= kMaxBannedIds);
     SlotSampling& to = area.sampling()[row];
     to = from.sampling;
+    stage_found(from);
+    to.n_found = static_cast<std::int32_t>(from.found.size());
     to.bias_begin = n_bias;
     to.bias_count = static_cast<std::int32_t>(from.bias.size());
     to.banned_begin = n_banned;
@@ -157,7 +166,6 @@ StepInputs Staging::inputs(int capacity, bool skip_padding) const {
   in.positions = take(tokens);
   in.kv_locs = take(shape_.n_groups * padded(tokens));
   in.history = history_;
-  in.history_lens = history_lens_;
   return in;
 }
 

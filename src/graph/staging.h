@@ -14,11 +14,9 @@ namespace monograph {
 class Staging {
  public:
   /// `scratch[g]`: the scratch blocks of group g (may be empty where only exact eager steps are staged).
-  /// `history`, `history_lens`: shared by all families, [max_seqs, max_seq_len] and [max_seqs]. `groups` are the
-  /// cache's; a batch may hold its tables in another order.
+  /// `history` is shared by all families. `groups` are the cache's; a batch may hold its tables in another order.
   Staging(Device& device, const InputShape& shape, std::vector<std::vector<std::int32_t>> scratch,
-          std::int32_t pad_token, std::int32_t* history, std::int32_t* history_lens,
-          std::vector<CacheGroup> groups = {CacheGroup{}});
+          std::int32_t pad_token, const History& history, std::vector<CacheGroup> groups = {CacheGroup{}});
 
   /// Writes the whole set for `batch` in a bucket of `capacity` into the area that no replay reads, and makes it the
   /// one the next fetch takes. Nothing of an earlier, larger batch survives (I3). The batch must fit shape and capacity
@@ -43,6 +41,7 @@ class Staging {
   Area next_area();
   void stage_tables(std::int32_t* tables, const Batch& batch);
   void stage_sampling(const Area& area, const Batch& batch) const;
+  void stage_found(const BatchRow& row) const;
 
   InputShape shape_;
   StagingLayout layout_;
@@ -52,8 +51,7 @@ class Staging {
   std::array<Buffer, 2> host_;
   std::array<int, 2> rows_in_tables_{};  // of each area: rows of block tables that are not all zero, sentinel apart
   Buffer selector_, device_area_, derived_, sampled_;
-  std::int32_t* history_;
-  std::int32_t* history_lens_;
+  History history_;
 };
 
 }  // namespace monograph

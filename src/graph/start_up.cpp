@@ -37,8 +37,7 @@ class StartUp {
     shape.position_factor = model_.position_factor;
     shape.max_seqs = config_.max_seqs;
     shape.max_seq_len = config_.max_seq_len;
-    return std::make_unique<GraphFamily>(parts_.context, shape, scratch, pad_token(), parts_.history,
-                                         parts_.history_lens);
+    return std::make_unique<GraphFamily>(parts_.context, shape, scratch, pad_token(), parts_.history);
   }
 
   /// Both readers of model files keep it inside the vocabulary (S-42).

@@ -24,8 +24,7 @@ struct FamilyParts {
   const ForwardContext& context;
   const AttentionBackend& attention;                      ///< That eager runs.
   const std::vector<std::vector<std::int32_t>>& scratch;  ///< Per group.
-  std::int32_t* history;                                  ///< [max_seqs, max_seq_len]
-  std::int32_t* history_lens;                             ///< [max_seqs]
+  History history;                                        ///< Of all sequences.
   int max_tokens, max_rows;                               ///< Of an eager step.
 };
 

@@ -19,12 +19,12 @@ struct SlotSampling {
   std::int32_t top_k = 0;    ///< 0: all
   std::int32_t samples = 0;  ///< 1 if this row's token is wanted; 0 for a chunk that is not the last.
   std::uint64_t seed = 0;
-  std::int32_t history_row = 0;  ///< Row of `history` that holds this sequence's token ids.
+  std::int32_t history_row = 0;  ///< Row of History that holds this sequence's token ids.
   std::int32_t prompt_len = 0;   ///< Tokens of history that are prompt (presence and frequency skip them).
   std::int32_t n_logprobs = -1;  ///< -1: none
   std::int32_t bias_begin = 0, bias_count = 0;      ///< Range of `bias`.
   std::int32_t banned_begin = 0, banned_count = 0;  ///< Range of `banned`.
-  std::int32_t reserved = 0;
+  std::int32_t n_found = 0;  ///< First ids of the prefix that this step takes from History::found.
 };
 static_assert(sizeof(SlotSampling) == 72);
 
@@ -53,6 +53,16 @@ struct InputShape {
   int max_seqs = 0;     ///< Rows of history.
   int max_seq_len = 0;  ///< Columns of history.
   constexpr int n_slots() const { return max_rows + 1; }
+  constexpr int found_width() const { return (max_seq_len + 3) / 4 * 4; }  ///< Columns of History::found.
+};
+
+/// Token ids of the sequences that run, a row each; they outlive a step, and all families share them.
+struct History {
+  std::int32_t* ids = nullptr;   // [max_seqs, max_seq_len] device memory; each step adds its tokens
+  std::int32_t* lens = nullptr;  // [max_seqs] device memory
+  /// [max_seqs, found_width] host memory that the device reads: beginnings that no step has run, as a prefix hit skips
+  /// them. Staged for the step that takes them into `ids`; rows begin at multiples of 16 bytes.
+  std::int32_t* found = nullptr;
 };
 
 /// The staged half of A.2, one contiguous piece of memory with this layout on host (twice) and device (once).
@@ -95,11 +105,16 @@ struct StepInputs {
   std::int32_t* kv_locs = nullptr;         // [n_groups, C]
   std::int32_t* sample_rows = nullptr;     // [Bmax]; -1 for slots >= R
 
-  std::int32_t* history = nullptr;       // [max_seqs, max_seq_len], updated in place
-  std::int32_t* history_lens = nullptr;  // [max_seqs]
+  History history;  // `ids` and `lens` updated in place
 
   constexpr const std::int32_t* table(int group) const {
     return block_tables + static_cast<std::int64_t>(group) * shape.n_slots() * shape.table_width;
+  }
+  constexpr std::int32_t* history_of(int row) const {
+    return history.ids + static_cast<std::int64_t>(row) * shape.max_seq_len;
+  }
+  constexpr const std::int32_t* found_of(int row) const {
+    return history.found + static_cast<std::int64_t>(row) * shape.found_width();
   }
 };
 

@@ -77,7 +77,7 @@ class Ops {
                             const StagingLayout& layout, const InputShape& shape, int capacity) = 0;
 
   /// Second node: derives cu_seqlens .. sample_rows from lengths and tables (A.2's "node" rows, oracle: graph/padding),
-  /// and appends the step's tokens to `history` of every slot < R.
+  /// and brings the history of every slot < R up to date: its n_found ids of `found`, then the step's tokens.
   virtual void derive_inputs(const StepInputs& in) = 0;
 
   /// x[t] = table[input_ids[t]].   x [C, E];  table [V, E];  rows with an id outside the table are zero.

@@ -106,9 +106,6 @@ class Simulation {
       for (const PlannedRow& row : step.rows) {
         seen.n_prefill_rows += row.prefill ? 1 : 0;
         seen.rows.push_back(by_key_.at({row.sequence->request.get(), row.sequence->index}));
-        if (row.sequence->history_is_short)
-          runner_.load_history(row.sequence->history_row,
-                               std::span(row.sequence->tokens).first(row.sequence->n_computed));
       }
       planned.push_back(std::move(seen));
       try {

@@ -347,10 +347,12 @@ TEST(ReplayFaults, S98_TheRunnerWaitsBeforeItsGraphsGo) {
 TEST(MisuseDeathTest, RowsAndBlocksThatAreNotThere) {
   Lane lane(small(false));
   const RunnerConfig& config = lane.options().runner;
-  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.max_seq_len) + 1);
-  EXPECT_DEATH(lane.runner().load_history(-1, std::span(tokens).first(1)), "history_row");
-  EXPECT_DEATH(lane.runner().load_history(config.max_seqs, std::span(tokens).first(1)), "history_row");
-  EXPECT_DEATH(lane.runner().load_history(0, tokens), "max_seq_len");
+  for (int row : {-1, config.max_seqs}) {
+    TestSequence s = lane.sequence(20, 1, 1, row);
+    Batch batch;
+    lane.add(batch, s, 20);
+    EXPECT_DEATH(lane.runner().run(batch), "history_row") << row;
+  }
   for (int n_blocks : {0, lane.options().n_blocks + 1})
     EXPECT_DEATH(lane.runner().limit_blocks(n_blocks), "n_blocks") << n_blocks;
   EXPECT_DEATH(make_runner(config, lane.model(), lane.backend(), {}, {}, Log{}), "kv.empty");
@@ -368,7 +370,7 @@ TEST(MisuseDeathTest, S37_ABucketThatWasNeverCapturedStopsTheProcess) {
   shape.table_width = 1;
   shape.max_seqs = 1;
   shape.max_seq_len = 8;
-  GraphFamily family(context, shape, {}, 0, nullptr, nullptr);
+  GraphFamily family(context, shape, {}, 0, {});
   EXPECT_DEATH(family.replay(Batch{}, 8), "graphs_");
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -34,7 +35,7 @@ std::vector<float> oracle(const TestSequence& s, LaneOptions options) {
   options.runner.max_eager_tokens = options.runner.max_seq_len;
   Lane lane(options);
   TestSequence fresh = s;
-  fresh.cached = 0;
+  fresh.cached = fresh.history_row = 0;
   std::iota(fresh.blocks.begin(), fresh.blocks.end(), 1);
   Batch batch;
   lane.add(batch, fresh, static_cast<int>(fresh.tokens.size()));
@@ -238,6 +239,50 @@ TEST_P(RunnerTest, ASharedPrefixIsOnlyRead) {  // I5
   EXPECT_EQ(lane.runner().run(hit).status, PrefillStatus::kReplayed);
   EXPECT_TRUE(same_bits(lane.logits(0), oracle(second, on_device())));
   EXPECT_EQ(lane.block_bytes(1), shared);
+}
+
+/// The sampled row of a step whose penalties see all of `s`, whose first 128 tokens are another's blocks.
+SampledRow after_a_hit(Lane& lane, TestSequence s, bool replayed, bool tells_what_was_found) {
+  s.cached = 128;
+  Batch batch;
+  lane.add(batch, s, static_cast<int>(s.tokens.size()) - 128);
+  SlotSampling& sampling = batch.rows[0].sampling;
+  sampling.repetition_penalty = 100;
+  sampling.n_logprobs = kMaxLogprobs;
+  if (tells_what_was_found) batch.rows[0].found = std::span(s.tokens).first(128);
+  const StepResult result = replayed ? lane.runner().run(batch) : lane.runner().run_eager(batch);
+  EXPECT_EQ(result.replayed, replayed);
+  return result.rows[0];
+}
+
+// Penalties count the tokens that a prefix hit skipped, in a chunk's step and in one of a single token, which rides the
+// decode graph; and they come with the step: no copy, no other wait.
+TEST_P(RunnerTest, D8_PenaltiesSeeWhatAPrefixHitSkipped) {
+  Lane lane(on_device());
+  const auto equal = [](const SampledRow& a, const SampledRow& b) { return std::memcmp(&a, &b, sizeof a) == 0; };
+  for (int n : {129, 170}) {
+    TestSequence whole = lane.sequence(n, 5, 1, 2);
+    Batch batch;
+    lane.add(batch, whole, 128, true, false);
+    lane.runner().run(batch);
+    const SampledRow expected = after_a_hit(lane, whole, true, false);  // its history row has all
+    TestSequence hit = whole, dirt = lane.sequence(128, 6, 10, 3);
+    hit.history_row = 3;
+    std::ranges::fill(dirt.tokens, expected.token);  // which it would keep from being chosen
+    for (bool replayed : {true, false}) {
+      SCOPED_TRACE(std::to_string(n) + (replayed ? " tokens, replayed" : " tokens, eager"));
+      Batch others;  // leaves its tokens in the history row that the hit gets
+      dirt.cached = 0;
+      lane.add(others, dirt, 128);
+      lane.runner().run(others);
+      const auto copies = lane.device().count(testing::DevicePoint::kCopy);
+      const auto waits = lane.device().count(testing::DevicePoint::kWait);
+      EXPECT_FALSE(equal(after_a_hit(lane, hit, replayed, false), expected)) << "no penalty shows";
+      EXPECT_TRUE(equal(after_a_hit(lane, hit, replayed, true), expected));
+      EXPECT_EQ(lane.device().count(testing::DevicePoint::kCopy), copies);
+      EXPECT_EQ(lane.device().count(testing::DevicePoint::kWait), waits + 2) << "one for each step";
+    }
+  }
 }
 
 TEST_P(RunnerTest, PaddingWritesOnlyToScratchAndOthersStayUntouched) {  // I4, I5, S-47

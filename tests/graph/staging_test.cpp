@@ -29,8 +29,9 @@ class StagingTest : public testing::Test {
   StagingTest() : backend_(make_backend(options(), Log{})) {
     history_.resize(8 * 128, -1);
     lens_.resize(8, -1);
+    found_.resize(8 * 128, -1);
     staging_.emplace(*backend_.device, shape(), std::vector<std::vector<std::int32_t>>{{90, 91, 92, 93, 94, 95}}, 9,
-                     history_.data(), lens_.data());
+                     History{.ids = history_.data(), .lens = lens_.data(), .found = found_.data()});
   }
   static BackendOptions options() {
     BackendOptions options;
@@ -74,7 +75,7 @@ class StagingTest : public testing::Test {
   }
 
   Backend backend_;
-  std::vector<std::int32_t> history_, lens_;
+  std::vector<std::int32_t> history_, lens_, found_;
   std::optional<Staging> staging_;
   std::mt19937 random_{4711};
 };
@@ -157,6 +158,31 @@ TEST_F(StagingTest, HistoryGrowsByTheStepsTokensOfRealRowsOnly) {
   }
 }
 
+TEST_F(StagingTest, WhatAPrefixHitSkippedIsStagedForOneStep) {
+  Batch batch = random_batch(60);
+  std::vector<std::vector<std::int32_t>> skipped;
+  for (BatchRow& row : batch.rows) {
+    skipped.emplace_back(static_cast<std::size_t>(row.prefix));
+    for (auto& id : skipped.back()) id = static_cast<std::int32_t>(random_() % 300);
+  }
+  const auto before = history_;
+  for (std::size_t row = 0; row < batch.rows.size(); row += 2) batch.rows[row].found = skipped[row];
+  fetch_and_derive(batch, 60);
+  std::size_t next = 0;
+  for (std::size_t row = 0; row < batch.rows.size(); ++row) {
+    const auto prefix = static_cast<std::size_t>(batch.rows[row].prefix);
+    for (std::size_t i = 0; i < prefix; ++i)
+      ASSERT_EQ(history_[row * 128 + i], row % 2 == 0 ? skipped[row][i] : before[row * 128 + i]) << row << ", " << i;
+    for (int t = 0; t < batch.rows[row].n_tokens; ++t, ++next)
+      ASSERT_EQ(history_[row * 128 + prefix + static_cast<std::size_t>(t)], batch.input_ids[next]) << row;
+    batch.rows[row].found = {};
+  }
+  std::ranges::fill(history_, -1);
+  fetch_and_derive(batch, 60);
+  for (std::size_t row = 0; row < batch.rows.size(); ++row)
+    for (int i = 0; i < batch.rows[row].prefix; ++i) ASSERT_EQ(history_[row * 128 + static_cast<std::size_t>(i)], -1);
+}
+
 // S-45: a replay may read its area until it is done: staging the next step leaves every byte of it.
 TEST_F(StagingTest, S45_StagingNeverTouchesTheAreaThatAReplayReads) {
   const auto bytes_in_use = [&] {
@@ -214,14 +240,25 @@ TEST_F(StagingDeathTest, WhatDoesNotFitStopsTheProcess) {
   batch = one_row();
   batch.rows[0].banned.resize(kMaxBannedIds + 1);
   EXPECT_DEATH(staging_->stage(batch, 96), "banned");
+  const std::vector<std::int32_t> ids(129);
+  batch = one_row();
+  batch.rows[0].prefix = 20;
+  batch.rows[0].found = std::span(ids).first(21);
+  EXPECT_DEATH(staging_->stage(batch, 96), "prefix");
+  batch.rows[0].prefix = 129;
+  batch.rows[0].found = ids;
+  EXPECT_DEATH(staging_->stage(batch, 96), "max_seq_len");
+  for (int row : {-1, 8}) {
+    batch = one_row();
+    batch.rows[0].sampling.history_row = row;
+    EXPECT_DEATH(staging_->stage(batch, 96), "history_row");
+  }
   for (int capacity : {0, 97}) EXPECT_DEATH(staging_->inputs(capacity, true), "capacity");
 }
 
 TEST_F(StagingDeathTest, BuffersThatDoNotBelongTogetherStopTheProcess) {
-  EXPECT_DEATH(Staging(*backend_.device, shape(), {}, 0, nullptr, nullptr, {CacheGroup{}, CacheGroup{.tag = "second"}}),
-               "n_groups");
-  EXPECT_DEATH(Staging(*backend_.device, shape(), {std::vector<std::int32_t>(9, 1)}, 0, nullptr, nullptr),
-               "table_width");
+  EXPECT_DEATH(Staging(*backend_.device, shape(), {}, 0, {}, {CacheGroup{}, CacheGroup{.tag = "second"}}), "n_groups");
+  EXPECT_DEATH(Staging(*backend_.device, shape(), {std::vector<std::int32_t>(9, 1)}, 0, {}), "table_width");
 }
 
 }  // namespace

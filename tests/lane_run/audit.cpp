@@ -222,6 +222,8 @@ void Audit::check_staged(const Batch& batch, const StepResult& result) {
       require(found.bias_count == static_cast<int>(row.bias.size()) &&
                   found.banned_count == static_cast<int>(row.banned.size()),
               "I3: bias or banned ids");
+      require(found.n_found == static_cast<int>(row.found.size()), "I3: ids of a found prefix");
+      found.n_found = 0;
       found.bias_begin = found.bias_count = found.banned_begin = found.banned_count = 0;
     }
     require(std::memcmp(&found, &expected, sizeof expected) == 0, "I3: sampling settings");

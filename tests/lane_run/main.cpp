@@ -147,9 +147,6 @@ class Epoch {
   }
 
   void run_step(const StepPlan& step) {
-    for (const PlannedRow& row : step.rows)
-      if (const Sequence& s = *row.sequence; s.history_is_short)
-        audit_.lane().runner().load_history(s.history_row, std::span(s.tokens).first(s.n_computed));
     const Batch batch = build_batch(step, world_.position_factor);
     std::optional<testing::DevicePoint> fault;
     if (one_in(random_, 60)) {

@@ -9,6 +9,7 @@ namespace {
 
 using test::Row;
 using test::Step;
+using ::testing::Each;
 using ::testing::ElementsAreArray;
 
 InputShape small_shape() {
@@ -69,6 +70,79 @@ TEST_F(Inputs, ExampleMixed) {
   EXPECT_EQ(step.history(0)[12], 5);
   EXPECT_EQ(step.history(3)[6], 6);
   EXPECT_THAT(values(step.history_lens(), 4), ElementsAreArray({13, 0, 0, 7}));
+}
+
+TEST_F(Inputs, FoundIdsComeBeforeTheStepsTokens) {
+  Row hit{2, 3, {4, 5}, {7, 2}}, usual{3, 8, {6, 7, 8}, {5, 6, 9}}, decode{1, 15, {20}, {1, 3, 4, 8}};
+  hit.sampling.history_row = 2;
+  hit.found = {1, 2, 3};
+  usual.sampling.history_row = 0;
+  decode.sampling.history_row = 3;
+  decode.found = {30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44};  // the longest there can be
+  for (int row = 0; row < 4; ++row) std::fill_n(step.history(row), 16, -row - 1);
+  step.run({hit, usual, decode}, 8);
+  EXPECT_THAT(values(step.history(0), 16),
+              ElementsAreArray({-1, -1, -1, -1, -1, -1, -1, -1, 6, 7, 8, -1, -1, -1, -1, -1}));
+  EXPECT_THAT(values(step.history(1), 16), Each(-2));
+  EXPECT_THAT(values(step.history(2), 16),
+              ElementsAreArray({1, 2, 3, 4, 5, -3, -3, -3, -3, -3, -3, -3, -3, -3, -3, -3}));
+  EXPECT_THAT(values(step.history(3), 16),
+              ElementsAreArray({30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 20}));
+  EXPECT_THAT(values(step.history_lens(), 4), ElementsAreArray({11, 0, 5, 16}));
+}
+
+TEST_F(Inputs, FoundIdsOfAnEarlierStepAreNotTakenAgain) {
+  Row row{1, 4, {5}, {7, 2}};
+  row.sampling.history_row = 1;
+  row.found = {1, 2, 3, 4};
+  step.run({row}, 4);
+  std::fill_n(step.history(1), 16, -1);
+  row.found.clear();
+  row.prefix = 5;
+  step.run({row}, 4);
+  EXPECT_THAT(values(step.history(1), 7), ElementsAreArray({-1, -1, -1, -1, -1, 5, -1}));
+}
+
+/// Rows of an odd width: those of `found` begin at multiples of 16 bytes all the same.
+TEST(FoundIds, RandomStepsLeaveEachSequencesTokens) {
+  InputShape shape = small_shape();
+  shape.max_tokens = 64;
+  shape.max_rows = shape.max_seqs = 7;
+  shape.table_width = 25;
+  shape.max_seq_len = 97;
+  EXPECT_EQ(shape.found_width(), 100);
+  Backend backend = test::cpu_backend();
+  Step step(backend, shape);
+  std::mt19937_64 random(test::seed());
+  const auto ids = [&](std::size_t n) {
+    std::vector<std::int32_t> some(n);
+    for (auto& id : some) id = static_cast<std::int32_t>(random() % 1000);
+    return some;
+  };
+  std::vector<std::vector<std::int32_t>> sequences(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Row> rows;
+    for (int r = 0; r < 7; ++r) {
+      auto& tokens = sequences[static_cast<std::size_t>(r)];
+      const bool begins = tokens.size() + 9 > 97 || random() % 5 == 0;  // another sequence takes the row
+      if (begins) tokens = ids(random() % 89);
+      Row row;
+      row.n_tokens = 1 + static_cast<int>(random() % 9);
+      row.prefix = static_cast<int>(tokens.size());
+      row.ids = ids(static_cast<std::size_t>(row.n_tokens));
+      row.table.assign(25, 1 + r);
+      row.sampling.history_row = r;
+      if (begins) row.found = tokens;
+      tokens.insert(tokens.end(), row.ids.begin(), row.ids.end());
+      rows.push_back(std::move(row));
+    }
+    step.run(rows, 64);
+    for (int r = 0; r < 7; ++r) {
+      const auto& tokens = sequences[static_cast<std::size_t>(r)];
+      ASSERT_EQ(values(step.history(r), static_cast<int>(tokens.size())), tokens) << "round " << round << ", row " << r;
+      ASSERT_EQ(step.history_lens()[r], static_cast<int>(tokens.size()));
+    }
+  }
 }
 
 TEST_F(Inputs, DecodingRuleHoldsForEveryToken) {

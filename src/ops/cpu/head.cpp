@@ -17,8 +17,7 @@ RowContext context_of(const StepInputs& in, int slot) {
   row.bias = {in.bias + s.bias_begin, static_cast<std::size_t>(s.bias_count)};
   row.banned = {in.banned + s.banned_begin, static_cast<std::size_t>(s.banned_count)};
   if (s.history_row >= 0 && s.history_row < in.shape.max_seqs)
-    row.history = {in.history + static_cast<std::int64_t>(s.history_row) * in.shape.max_seq_len,
-                   static_cast<std::size_t>(in.history_lens[s.history_row])};
+    row.history = {in.history_of(s.history_row), static_cast<std::size_t>(in.history.lens[s.history_row])};
   row.kv_len = in.kv_lens[slot];
   return row;
 }

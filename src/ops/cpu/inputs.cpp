@@ -1,4 +1,5 @@
 // The first two nodes of a forward: fetch the staged set, derive the rest. (SPEC A.2; the oracle is graph/padding)
+#include <algorithm>
 #include <cstring>
 
 #include "ops/cpu/cpu_ops.h"
@@ -56,10 +57,9 @@ void append_history(const StepInputs& in) {
   for (int s = 0; s < *in.n_seqs; ++s) {
     const int row = in.sampling[s].history_row;
     if (row < 0 || row >= in.shape.max_seqs || in.kv_lens[s] > in.shape.max_seq_len) continue;
-    std::int32_t* history = in.history + static_cast<std::int64_t>(row) * in.shape.max_seq_len;
-    std::memcpy(history + in.prefix_lengths[s], in.input_ids + in.cu_seqlens[s],
-                static_cast<std::size_t>(in.input_lengths[s]) * 4);
-    in.history_lens[row] = in.kv_lens[s];
+    std::copy_n(in.found_of(row), in.sampling[s].n_found, in.history_of(row));
+    std::copy_n(in.input_ids + in.cu_seqlens[s], in.input_lengths[s], in.history_of(row) + in.prefix_lengths[s]);
+    in.history.lens[row] = in.kv_lens[s];
   }
 }
 

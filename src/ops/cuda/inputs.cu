@@ -121,6 +121,36 @@ __device__ void list_items(const StepInputs& in, const cuda::AttentionWork& work
   }
 }
 
+// Copies what prefix hits skipped from host memory to the history. All CTAs stride over a row's ids; each thread has
+// several reads under way, as a trip over the bus is long. A warp looks at 32 slots at once.
+__device__ void take_found(const StepInputs& in) {
+  constexpr int kReads = 4;
+  const int n_rows = *in.n_seqs, lane = threadIdx.x % 32;
+  const int first = blockIdx.x * kDeriveThreads + threadIdx.x, stride = gridDim.x * kDeriveThreads;
+  const auto copy_row = [&](int row, int n) {
+    const auto* from = reinterpret_cast<const int4*>(in.found_of(row));
+    std::int32_t* to = in.history_of(row);
+    for (int i = first; 4 * i < n; i += kReads * stride) {
+      int4 ids[kReads];
+#pragma unroll
+      for (int k = 0; k < kReads; ++k)
+        if (4 * (i + k * stride) < n) ids[k] = from[i + k * stride];
+#pragma unroll
+      for (int k = 0; k < kReads; ++k)
+        for (int j = 0; j < 4; ++j)
+          if (const int at = 4 * (i + k * stride) + j; at < n) to[at] = (&ids[k].x)[j];
+    }
+  };
+  for (int begin = 0; begin < n_rows; begin += 32) {
+    const int slot = begin + lane, n = slot < n_rows ? in.sampling[slot].n_found : 0;
+    const int row = n > 0 ? in.sampling[slot].history_row : 0;
+    for (unsigned left = __ballot_sync(~0u, n > 0); left != 0; left &= left - 1) {
+      const int from_lane = __ffs(static_cast<int>(left)) - 1;
+      copy_row(__shfl_sync(~0u, row, from_lane), __shfl_sync(~0u, n, from_lane));
+    }
+  }
+}
+
 // Every CTA derives the running sums for itself (at most 1,025 slots) and then handles its own share of the tokens; CTA
 // 0 also writes the per-slot arrays and the attention work list.
 __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, cuda::AttentionWork work) {
@@ -132,6 +162,7 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
   __shared__ std::int32_t partial[3][kDeriveThreads / 32];
   // Sums of this thread's slots, then a scan over the threads.
   std::int32_t sums[3] = {0, 0, 0};
+  bool has_found = false;
   const auto slot_values = [&](int slot, std::int32_t(&v)[3]) {
     const std::int32_t length = in.input_lengths[slot];
     v[0] = length;
@@ -145,6 +176,7 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
     if (slot < n_slots) {
       slot_values(slot, v);
       for (int k = 0; k < 3; ++k) sums[k] += v[k];
+      has_found |= in.sampling[slot].n_found > 0;
     }
   }
   std::int32_t before[3];
@@ -157,7 +189,7 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
     if (thread % 32 == 31) partial[k][thread / 32] = inclusive;
     before[k] = inclusive - sums[k];
   }
-  __syncthreads();
+  const bool any_found = __syncthreads_or(has_found);
   for (int k = 0; k < 3; ++k)
     for (int w = 0; w < thread / 32; ++w) before[k] += partial[k][w];
   for (int i = 0; i < per_thread; ++i) {
@@ -186,7 +218,7 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
       in.kv_lens[i] = cu_kv[i + 1] - cu_kv[i];
       if (i < n_slots - 1) {
         in.sample_rows[i] = i < n_real ? cu[i + 1] - 1 : -1;
-        if (i < n_real) in.history_lens[in.sampling[i].history_row] = cu_kv[i + 1] - cu_kv[i];
+        if (i < n_real) in.history.lens[in.sampling[i].history_row] = cu_kv[i + 1] - cu_kv[i];
       }
     }
     list_items(in, work, cu, tiles);
@@ -204,10 +236,9 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
       in.kv_locs[static_cast<std::int64_t>(group) * in.capacity + t] =
           block * in.shape.block_size + position % in.shape.block_size;
     }
-    if (slot < n_real)
-      in.history[static_cast<std::int64_t>(in.sampling[slot].history_row) * in.shape.max_seq_len + position] =
-          in.input_ids[t];
+    if (slot < n_real) in.history_of(in.sampling[slot].history_row)[position] = in.input_ids[t];
   }
+  if (any_found) take_found(in);
 }
 
 // One CTA per token; rows of 16-byte pieces.

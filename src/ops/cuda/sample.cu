@@ -146,8 +146,8 @@ __device__ void process(const Team& team, const SampleArguments& arg, const Slot
   }
   team.barrier();
   if (!sampling::has_penalties(s)) return;
-  const std::int32_t* history = arg.in.history + static_cast<std::int64_t>(s.history_row) * arg.in.shape.max_seq_len;
-  const int length = arg.in.history_lens[s.history_row];
+  const std::int32_t* history = arg.in.history_of(s.history_row);
+  const int length = arg.in.history.lens[s.history_row];
   for (int i = team.thread(); i < length; i += team.n_threads())
     if (history[i] >= 0 && history[i] < arg.n_vocab) atomicAdd(counts + history[i], i < s.prompt_len ? 1 : 0x10001);
   team.barrier();

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "graph/ladder.h"
@@ -71,15 +72,14 @@ void Rig::share_prefix(Sequence& to, const Sequence& from, int n_tokens) {
   CHECK(n_tokens % kBlockSize == 0 && n_tokens <= from.n_cached && to.blocks.empty());
   to.blocks.assign(from.blocks.begin(), from.blocks.begin() + n_tokens / kBlockSize);
   for (std::int32_t block : to.blocks) ++references_[static_cast<std::size_t>(block)];
-  to.n_cached = n_tokens;
-  runner_->load_history(to.history_row, std::span(to.tokens).first(static_cast<std::size_t>(n_tokens)));
+  to.n_cached = to.n_found = n_tokens;
 }
 
 void Rig::drop(Sequence& sequence) {
   for (std::int32_t block : sequence.blocks)
     if (--references_[static_cast<std::size_t>(block)] == 0) free_.push_back(block);
   sequence.blocks.clear();
-  sequence.n_cached = 0;
+  sequence.n_cached = sequence.n_found = 0;
 }
 
 void Rig::cover(Sequence& sequence, int n_tokens) {
@@ -109,6 +109,7 @@ Batch Rig::make_batch(std::span<const Piece> pieces) {
     row.sampling.samples = 1;
     row.sampling.history_row = sequence.history_row;
     row.sampling.prompt_len = static_cast<int>(sequence.tokens.size());
+    row.found = std::span(sequence.tokens).first(static_cast<std::size_t>(std::exchange(sequence.n_found, 0)));
     batch.rows.push_back(std::move(row));
     sequence.n_cached = end;
   }

@@ -29,6 +29,7 @@ struct RigOptions {
 struct Sequence {
   std::vector<std::int32_t> tokens;  ///< Prompt, then what the test appends.
   int n_cached = 0;                  ///< Tokens whose K and V are in `blocks`.
+  int n_found = 0;                   ///< Tokens of a shared prefix, until a step has told the device of them.
   int history_row = 0;
   std::vector<std::int32_t> blocks;
 };

@@ -46,10 +46,6 @@ FakeRunner::FakeRunner(const FakeRunnerConfig& config) : config_(config) {
   stats_.decode_misses.assign(kPrefillStatusCount, 0);
 }
 
-void FakeRunner::load_history(int history_row, std::span<const std::int32_t> tokens) {
-  history_.at(static_cast<std::size_t>(history_row)).assign(tokens.begin(), tokens.end());
-}
-
 std::vector<float> FakeRunner::last_logits(int n_rows) {
   return std::vector<float>(static_cast<std::size_t>(n_rows) * config_.vocab_size);
 }
@@ -72,6 +68,7 @@ void FakeRunner::check_step(const Batch& batch) const {
     CHECK(row.prefix + row.n_tokens <= config_.max_seq_len);
     CHECK(history_rows.insert(row.sampling.history_row).second);
     CHECK(row.sampling.history_row >= 0 && row.sampling.history_row < config_.max_seqs);
+    CHECK(static_cast<int>(row.found.size()) <= row.prefix);
     n_tokens += row.n_tokens;
     const auto& table = row.block_tables.at(0);
     for (int at = row.prefix / config_.block_size; at * config_.block_size < row.prefix + row.n_tokens; ++at)
@@ -129,6 +126,7 @@ StepResult FakeRunner::run(const Batch& batch) {
   for (const BatchRow& row : batch.rows) {
     auto& history = history_[static_cast<std::size_t>(row.sampling.history_row)];
     history.resize(static_cast<std::size_t>(row.prefix + row.n_tokens), -3);
+    std::ranges::copy(row.found, history.begin());
     std::copy_n(batch.input_ids.begin() + static_cast<std::ptrdiff_t>(next), row.n_tokens,
                 history.begin() + row.prefix);
     next += static_cast<std::size_t>(row.n_tokens);

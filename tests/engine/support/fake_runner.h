@@ -34,7 +34,6 @@ class FakeRunner : public Runner {
   const std::vector<CaptureRecord>& captures() const override { return captures_; }
   const std::map<int, BucketTimes>& bucket_times() const override { return bucket_times_; }
   const Staging* staging(GraphRole) const override { return nullptr; }
-  void load_history(int history_row, std::span<const std::int32_t> tokens) override;
   std::vector<float> last_logits(int n_rows) override;
   Eligibility check(const Batch& batch) const override;
   StepResult run_eager(const Batch& batch, int capacity) override;

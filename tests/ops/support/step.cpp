@@ -37,6 +37,7 @@ Step::Step(Backend& backend, const InputShape& shape, std::vector<std::int32_t> 
   derived_ = device.allocate(4 * (4 * (slots + 1) + (2 + shape.n_groups) * tokens));
   history_ = device.allocate(std::int64_t{4} * shape.max_seqs * shape.max_seq_len);
   history_lens_ = device.allocate(std::int64_t{4} * shape.max_seqs);
+  found_ = device.allocate_host(std::int64_t{4} * shape.max_seqs * shape.found_width());
   selector_ = device.allocate_host(4);
 
   const auto* base = device_area_.as<std::byte>();
@@ -61,8 +62,8 @@ Step::Step(Backend& backend, const InputShape& shape, std::vector<std::int32_t> 
     *array = next;
     next += tokens;
   }
-  in_.history = history_.as<std::int32_t>();
-  in_.history_lens = history_lens_.as<std::int32_t>();
+  in_.history = {
+      .ids = history_.as<std::int32_t>(), .lens = history_lens_.as<std::int32_t>(), .found = found_.as<std::int32_t>()};
 }
 
 void Step::stage(std::byte* area, const std::vector<Row>& rows, int capacity) {
@@ -84,6 +85,9 @@ void Step::stage(std::byte* area, const std::vector<Row>& rows, int capacity) {
     sampling[r].banned_count = static_cast<int>(row.banned.size());
     std::copy(row.bias.begin(), row.bias.end(), reinterpret_cast<BiasEntry*>(area + layout_.bias) + n_bias);
     std::copy(row.banned.begin(), row.banned.end(), ints(layout_.banned) + n_banned);
+    sampling[r].n_found = static_cast<int>(row.found.size());
+    std::copy(row.found.begin(), row.found.end(),
+              found_.as<std::int32_t>() + std::int64_t{row.sampling.history_row} * shape_.found_width());
     n_bias += sampling[r].bias_count;
     n_banned += sampling[r].banned_count;
     n_tokens += row.n_tokens;

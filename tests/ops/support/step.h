@@ -21,6 +21,7 @@ struct Row {
   SlotSampling sampling;
   std::vector<BiasEntry> bias;
   std::vector<std::int32_t> banned;
+  std::vector<std::int32_t> found;  ///< First ids of the prefix that the history lacks.
 };
 
 /// Buffers of one shape and the two input nodes.
@@ -43,7 +44,7 @@ class Step {
   InputShape shape_;
   StagingLayout layout_;
   std::vector<std::int32_t> scratch_blocks_;
-  Buffer host_[2], device_area_, derived_, history_, history_lens_, selector_;
+  Buffer host_[2], device_area_, derived_, history_, history_lens_, found_, selector_;
   StepInputs in_;
 };
 
