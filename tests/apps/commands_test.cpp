@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "tests/apps/support/child.h"
+#include "tests/model/support/files.h"
 
 namespace monograph::app {
 namespace {
@@ -94,6 +96,61 @@ TEST(Commands, GenerateAnswersAndSumsUp) {
   Child again = Child::command(generate_args({"--prompt", "hello", "--max-tokens", "8"}));
   EXPECT_EQ(again.wait(), kExitOk);
   EXPECT_EQ(again.out(), child.out());
+}
+
+/// N of each "loading weights: N %" in the order of the text.
+std::vector<int> progress(const std::string& text) {
+  static const std::string kLine = "loading weights: ";
+  std::vector<int> percent;
+  for (auto at = text.find(kLine); at != std::string::npos; at = text.find(kLine, at + 1))
+    percent.push_back(std::atoi(text.c_str() + at + kLine.size()));
+  return percent;
+}
+
+void expect_progress(const std::string& text) {
+  const std::vector<int> percent = progress(text);
+  EXPECT_GE(percent.size(), 4u) << text;
+  EXPECT_TRUE(std::is_sorted(percent.begin(), percent.end(), std::less_equal<>())) << text;
+  for (int p : percent) EXPECT_TRUE(p > 0 && p <= 100 && p % 10 == 0) << text;
+}
+
+TEST(Commands, ProgressWhileLoading) {
+  Child serve = Child::command({"serve", "--model", kChatModel, "--threads", "1", "--port", "0"});
+  ASSERT_TRUE(serve.wait_for("ready: ")) << serve.err();
+  expect_progress(serve.err());
+  Child asked = Child::command(generate_args({"--prompt", "hello", "--max-tokens", "1", "--log-level", "info"}));
+  EXPECT_EQ(asked.wait(), kExitOk) << asked.err();
+  expect_progress(asked.err());
+}
+
+TEST(Commands, ProgressOnATerminalIsOneLineThatGoesAway) {
+  const std::string erase = "\r\033[K";
+  Child child = Child::watched(generate_args({"--prompt", "hello", "--max-tokens", "1"}));
+  EXPECT_EQ(child.wait(), kExitOk) << child.err();
+  expect_progress(child.err());
+  const auto last = child.err().rfind(erase);
+  ASSERT_NE(last, std::string::npos);
+  EXPECT_THAT(child.err().substr(0, last), StartsWith(erase));
+  EXPECT_EQ(lines(child.err().substr(0, last)), 0) << "a line of progress stayed";
+  EXPECT_EQ(lines(child.err().substr(last)), 1) << "the summary";
+}
+
+TEST(Commands, AnswersHaveAtMost512Tokens) {
+  const files::TempFolder folder;
+  folder.fill(kModels + "llama-gqa");
+  std::string config = files::read_bytes(folder.file("config.json"));
+  const std::string positions = "\"max_position_embeddings\": 512";
+  ASSERT_NE(config.find(positions), std::string::npos);
+  files::write_bytes(folder.file("config.json"),
+                     config.replace(config.find(positions), positions.size(), "\"max_position_embeddings\": 1024"));
+  for (const auto& [given, expected] : {std::pair{"", 512}, {"511", 511}, {"513", 513}}) {
+    std::vector<std::string> args = {"generate", "--model", folder.path(),   "--threads", "1",           "--raw",
+                                     "--prompt", "hello",   "--temperature", "0",         "--ignore-eos"};
+    if (*given) args.insert(args.end(), {"--max-tokens", given});
+    Child child = Child::command(args);
+    EXPECT_EQ(child.wait(), kExitOk) << child.err();
+    EXPECT_THAT(child.err(), HasSubstr(" " + std::to_string(expected) + " tokens at "));
+  }
 }
 
 TEST(Commands, GenerateUsesTheChatTemplateUnlessRaw) {

@@ -20,37 +20,45 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Ends {
-  int child = -1, parent = -1;
-};
+int run_command(const std::vector<std::string>& args,
+                const std::vector<std::pair<std::string, std::string>>& environment) {
+  for (const auto& [name, value] : process_environment())
+    if (name.starts_with("MONOGRAPH_")) ::unsetenv(name.c_str());
+  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  app::StopSignals signals;
+  return app::run(args, signals);
+}
 
-Ends pipe_to_parent() {
+}  // namespace
+
+Child::Ends Child::pipe_to_parent() {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
   return {fds[1], fds[0]};
 }
 
-Ends input_ends(Child::Input input) {
+Child::Ends Child::terminal() {
+  const int parent = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (parent < 0 || ::grantpt(parent) != 0 || ::unlockpt(parent) != 0) throw std::runtime_error("no terminal");
+  return {::open(::ptsname(parent), O_RDWR | O_NOCTTY | O_CLOEXEC), parent};
+}
+
+Child::Ends Child::input_ends(Input input) {
   int fds[2];
   switch (input) {
-    case Child::Input::kEmpty:
+    case Input::kEmpty:
       return {::open("/dev/null", O_RDONLY | O_CLOEXEC), -1};
-    case Child::Input::kPipe:
+    case Input::kPipe:
       if (::pipe2(fds, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
       return {fds[0], fds[1]};
-    case Child::Input::kTerminal: {
-      const int parent = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-      if (parent < 0 || ::grantpt(parent) != 0 || ::unlockpt(parent) != 0) throw std::runtime_error("no terminal");
-      return {::open(::ptsname(parent), O_RDWR | O_NOCTTY | O_CLOEXEC), parent};
-    }
+    case Input::kTerminal:
+      return terminal();
   }
   return {};
 }
 
-}  // namespace
-
-Child Child::start(Input input, const std::function<int()>& work) {
-  const Ends in = input_ends(input), out = pipe_to_parent(), err = pipe_to_parent();
+Child Child::start(Ends in, Ends err, const std::function<int()>& work) {
+  const Ends out = pipe_to_parent();
   std::fflush(nullptr);  // the child would write it a second time
   Child child;
   child.pid_ = ::fork();
@@ -69,17 +77,15 @@ Child Child::start(Input input, const std::function<int()>& work) {
   return child;
 }
 
-Child Child::work(std::function<int()> work) { return start(Input::kEmpty, work); }
+Child Child::work(std::function<int()> work) { return start(input_ends(Input::kEmpty), pipe_to_parent(), work); }
 
 Child Child::command(std::vector<std::string> args, Input input,
                      std::vector<std::pair<std::string, std::string>> environment) {
-  return start(input, [&] {
-    for (const auto& [name, value] : process_environment())
-      if (name.starts_with("MONOGRAPH_")) ::unsetenv(name.c_str());
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-    app::StopSignals signals;
-    return app::run(args, signals);
-  });
+  return start(input_ends(input), pipe_to_parent(), [&] { return run_command(args, environment); });
+}
+
+Child Child::watched(std::vector<std::string> args) {
+  return start(input_ends(Input::kEmpty), terminal(), [&] { return run_command(args, {}); });
 }
 
 Child::Child(Child&& other) noexcept

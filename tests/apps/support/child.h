@@ -20,6 +20,8 @@ class Child {
   /// Runs `monograph args...` with only `environment` of MONOGRAPH_ variables set.
   static Child command(std::vector<std::string> args, Input input = Input::kEmpty,
                        std::vector<std::pair<std::string, std::string>> environment = {});
+  /// The same with a terminal as standard error: a person watches.
+  static Child watched(std::vector<std::string> args);
   /// Runs `work` and exits with what it gives.
   static Child work(std::function<int()> work);
   Child(Child&& other) noexcept;
@@ -38,7 +40,13 @@ class Child {
 
  private:
   Child() = default;
-  static Child start(Input input, const std::function<int()>& work);
+  struct Ends {
+    int child = -1, parent = -1;
+  };
+  static Ends pipe_to_parent();
+  static Ends terminal();
+  static Ends input_ends(Input input);
+  static Child start(Ends in, Ends err, const std::function<int()>& work);
   bool read_some(std::chrono::steady_clock::time_point deadline);
 
   pid_t pid_ = -1;
