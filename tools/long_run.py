@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The `long` tier: fuzz targets and soaks, each for as long as one likes, recorded in tests/results/long_runs.md.
 
-  long_run.py [--minutes 10] [--runs N] [NAME...]     names: a fuzz target (gguf, http, ...), prefix_soak, scheduler, mutations
+  long_run.py [--minutes 10] [--runs N] [NAME...]
+                                         names: a fuzz target (gguf, http, ...), prefix_soak, callers, scheduler, mutations
 
 A fuzz target ends after --runs inputs or --minutes, whichever comes first. It needs the preset `fuzz`
-(cmake --preset fuzz && cmake --build --preset fuzz), the soaks need `cpu`; both are built as far as they are needed. Every run adds
-a row with commit, seed and counts; a finding keeps its input under build/fuzz/findings and makes the exit code 1."""
+(cmake --preset fuzz && cmake --build --preset fuzz), the soaks need `cpu`, `callers` needs `tsan`; all are built as far as they
+are needed. Every run adds a row with commit, seed and counts; a finding keeps its input under build/fuzz/findings and makes the exit
+code 1."""
 import argparse
 import datetime
 import json
@@ -23,7 +25,7 @@ RESULTS = ROOT / "tests/results/long_runs.md"
 HEAD = """# Long runs
 
 Added to by `tools/long_run.py`, one row a run. Fuzz targets: clang 14, ASan and UBSan, the whole input space of one parser. Soaks: the
-`cpu` preset. "none" means that nothing crashed, hung, leaked, differed or went beyond 3 GB.
+`cpu` preset where no other is named. "none" means that nothing crashed, hung, leaked, differed or went beyond 3 GB.
 
 | date | commit | what | seed | amount | time | corpus, coverage | findings |
 |---|---|---|---|---|---|---|---|
@@ -97,15 +99,16 @@ def fuzz(name, args, seed):
     return f"`{name}_fuzz`", amount, coverage, "none" if run.returncode == 0 else f"build/fuzz/findings/{name}.log"
 
 
-def soak(program, test, environment, amount_pattern):
-    build("cpu", program)
-    run = subprocess.run([ROOT / "build/cpu/tests" / program, f"--gtest_filter={test}"], cwd=ROOT, text=True,
+def soak(program, test, environment, amount_pattern, preset="cpu"):
+    build(preset, program)
+    run = subprocess.run([ROOT / "build" / preset / "tests" / program, f"--gtest_filter={test}"], cwd=ROOT, text=True,
                          env={**os.environ, **environment}, capture_output=True, check=False)
     amount = re.search(amount_pattern, run.stdout)
     settings = " ".join(f"{k}={v}" for k, v in environment.items() if k != "TEST_SEED")
     if run.returncode:
         print(run.stdout[-5000:])
-    return f"`{test}` {settings}", amount[0].replace("\n", ", ") if amount else "?", "", "none" if run.returncode == 0 else "failed"
+    named = f"`{test}` {settings}" + (f", {preset}" if preset != "cpu" else "")
+    return named, amount[0].replace("\n", ", ") if amount else "?", "", "none" if run.returncode == 0 else "failed"
 
 
 def soaks(args, seed):
@@ -113,6 +116,8 @@ def soaks(args, seed):
     return {
         "prefix_soak": lambda: soak("engine_test", "PrefixSoak.*", {"MONOGRAPH_SOAK_SECONDS": str(seconds), "TEST_SEED": str(seed)},
                                     r"\d+ requests, .*\n.* at the end"),
+        "callers": lambda: soak("engine_test", "BugLog.KV22*", {"MONOGRAPH_CALLER_REQUESTS": str((args.runs or 250_000) // 16)},
+                                r"16 callers of .*", "tsan"),
         "scheduler": lambda: soak("engine_test", "Scheduler.R16_R22*", {"MONOGRAPH_TEST_SEEDS": str(args.runs // 400 or 2500)},
                                   r"\d+ seeds, .*"),
         "mutations": lambda: soak("engine_test", "Mutations.*", {"TEST_MUTATIONS": str(args.runs or 20000), "TEST_SEED": str(seed)},

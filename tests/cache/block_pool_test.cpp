@@ -244,8 +244,8 @@ void random_operations(BlockHash hash_mask, int n_operations, std::uint64_t seed
   EXPECT_GT(n_hits, n_operations / 100);
 }
 
-TEST(BlockPool, KV22_KV08_RandomOperations) { random_operations(~BlockHash{0}, 100000, 20261201); }
-TEST(BlockPool, KV22_RandomOperationsWhenHashesCollide) { random_operations(3, 100000, 20261202); }
+TEST(BlockPool, KV22_KV08_RandomOperations) { random_operations(~BlockHash{0}, 1000000, 20261201); }
+TEST(BlockPool, KV22_RandomOperationsWhenHashesCollide) { random_operations(3, 1000000, 20261202); }
 
 }  // namespace
 }  // namespace monograph

@@ -32,7 +32,8 @@ BAD_FIELDS = [
         {str(i): 1 for i in range(10**5)})],
     *[("stop", {"stop": v}) for v in (5, [5], [None], "", [""], {"a": 1}, ["x"] * 1000, "x" * 10**6)],
     *[("stop_token_ids", {"stop_token_ids": v}) for v in ([None], ["5"], [1.5], {}, "x", [VOCAB], [-1], [2**31 - 1])],
-    *[("prompt", {"prompt": v}) for v in ("", [""], [], [[]], 5, {}, [-1], [VOCAB], [4294967294], [1.5], ["a", 5],
+    *[("stop_token_ids", {"stop_token_ids": v, "min_tokens": 5, "max_tokens": 8}) for v in ([VOCAB], [-1], [2**31 - 1])],
+    *[("prompt", {"prompt": v}) for v in ("", [""], [], [[]], 5, {}, [-1], [VOCAB], [4294967294], [1.5], ["a", 5], [[1], [VOCAB]], [[1], []], [[1], 2],
                                           [None], True)],
     *[("stream", {"stream": v}) for v in ("yes", 1, [])],
     *[("stream_options", {"stream_options": v}) for v in (5, [], {"include_usage": True})],
@@ -201,14 +202,19 @@ def test_prompt_longer_than_context(server):
 
 @with_server
 def test_odd_values_that_are_fine(server):
-    """SA01, SA02: tiny temperatures are greedy."""
+    """SA01, SA02: tiny temperatures are greedy. SA08: a list of lists is one choice for each."""
     oracle, _ = server.complete(prompt="hello", max_tokens=8, temperature=0, return_token_ids=True)
     ids = [choice["token_ids"] for choice in oracle["choices"]]
-    for fields in ({"top_k": 1}, {"temperature": 1e-7}, {"temperature": 1e-38, "top_p": 1e-4}, {"top_p": 1e-9},
+    for fields in ({"top_k": 1}, {"temperature": 1e-4}, {"temperature": 1e-4, "top_p": 1e-4}, {"temperature": 1e-7}, {"temperature": 1e-38, "top_p": 1e-4}, {"top_p": 1e-9},
                    {"seed": 2**64 - 1, "top_k": 1}, {"logit_bias": {}, "temperature": 0}, {"stop": [], "top_k": 1},
                    {"stop": None, "top_k": 1}, {"n": 1, "best_of": 1, "top_k": 1}, {"user": "x", "top_k": 1}):
         answer, _ = server.complete(prompt="hello", max_tokens=8, return_token_ids=True, **fields)
         assert [c["token_ids"] for c in answer["choices"]] == ids, f"{fields}: {answer}"
+    prompts = [[1], [2]]
+    both, _ = server.complete(prompt=prompts, max_tokens=8, temperature=0, return_token_ids=True)
+    alone = [server.complete(prompt=p, max_tokens=8, temperature=0, return_token_ids=True)[0] for p in prompts]
+    assert [c["index"] for c in both["choices"]] == [0, 1], both
+    assert [c["token_ids"] for c in both["choices"]] == [a["choices"][0]["token_ids"] for a in alone], (both, alone)
 
 
 if __name__ == "__main__":

@@ -359,6 +359,8 @@ TEST_F(EngineTest, BadRequestsNameTheirField) {
       {"stop_token_ids", [](Request& r) { r.sampling.stop_token_ids = {288}; }},
       {"stop_token_ids", [](Request& r) { r.sampling.stop_token_ids = {-1}; }},
       {"stop_token_ids", [](Request& r) { r.sampling.stop_token_ids = {INT32_MAX}; }},
+      {"stop_token_ids", [](Request& r) { r.sampling.stop_token_ids = {288}, r.sampling.min_tokens = 5; }},
+      {"stop_token_ids", [](Request& r) { r.sampling.stop_token_ids = {INT32_MAX}, r.sampling.min_tokens = 5; }},
       {"stop", [](Request& r) { r.sampling.stop = {""}; }},
       {"stop", [](Request& r) { r.sampling.stop.assign(65, "x"); }},
       {"n", [](Request& r) { r.n = 0; }},

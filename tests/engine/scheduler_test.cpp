@@ -250,12 +250,20 @@ TEST(Scheduler, DecodeRowsBeyondTheSlotsHaveTheirOwnStep) {
 
 // KV01: partial chunks give no token; counts balance under preemption.
 TEST(Scheduler, KV01_PartialChunksGiveNoToken) {
-  Simulation sim({.n_blocks = 1 + 40, .max_seq_len = 200, .chunk_size = 16});
-  for (int i = 0; i < 8; ++i) sim.add({.prompt = prompt_of(125, i), .max_tokens = 2});
-  sim.run_all();
-  for (const Outcome& o : sim.outcomes) EXPECT_EQ(o.n_events, 2);
-  sim.expect_all_solo();
-  sim.expect_pool_whole();
+  std::int64_t n_preemptions = 0;
+  for (int n_blocks = 140; n_blocks < 300; n_blocks += 4) {
+    SCOPED_TRACE(n_blocks);
+    Simulation sim({.n_blocks = 1 + n_blocks, .max_seq_len = 512, .chunk_size = 64});
+    // Four answers grow beside the prompts; where they find no block, the prompt that is half done gives way.
+    for (int i = 0; i < 4; ++i) sim.add({.prompt = prompt_of(8, i), .max_tokens = 200});
+    for (int i = 4; i < 12; ++i) sim.add({.prompt = prompt_of(500, i), .max_tokens = 2});
+    sim.run_all();
+    for (const Outcome& o : sim.outcomes) EXPECT_EQ(o.n_events, o.max_tokens);
+    sim.expect_all_solo();
+    sim.expect_pool_whole();
+    n_preemptions += sim.scheduler().stats().n_preemptions;
+  }
+  EXPECT_GT(n_preemptions, 20);
 }
 
 // KV03: a full hit leaves at least one token to compute.
@@ -499,7 +507,6 @@ TEST(Scheduler, StatusFoldsOverChunks) {
   EXPECT_EQ(sim.outcomes[0].prefill.n_prefill_replays, 2);
 }
 
-// KV17: neither prompts nor decodes starve.
 // S-85, S-104: a recomputation after preemption that runs eager replaces `replayed`, also when a client has seen it; a
 // sequence that was left alone keeps its own.
 TEST(Scheduler, S104_PreemptionAfterTheHeader) {
@@ -524,6 +531,7 @@ TEST(Scheduler, S104_PreemptionAfterTheHeader) {
   EXPECT_GT(youngest.prefill.n_prefill_steps, 1);
 }
 
+// KV17: neither prompts nor decodes starve.
 TEST(Scheduler, KV17_NobodyStarves) {
   Simulation sim({.n_blocks = 2000, .max_rows = 8, .max_seqs = 70, .max_seq_len = 400, .chunk_size = 32});
   for (int i = 0; i < 64; ++i) sim.add({.prompt = prompt_of(4, i), .max_tokens = 300});
