@@ -119,9 +119,8 @@ TEST(Tokenizer, TK07_SpacesBesideSpecialTokens) {
 TEST(Tokenizer, TK09_LongRunsOfOneClassTakeLinearTime) {
   for (const char* pre : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
     const Tokenizer tokenizer(tiny_byte_spec(pre));
-    const int long_run = std::string(pre) == "llama-bpe" ? 1'000'000 : 100'000;
-    for (const auto& [c, n] : {std::pair('A', 100'000), std::pair('\n', 100'000), std::pair(' ', long_run),
-                               std::pair('7', long_run), std::pair('\'', 100'000)}) {
+    for (const auto& [c, n] : {std::pair('A', 100'000), std::pair('\n', 100'000), std::pair(' ', 1'000'000),
+                               std::pair('7', 1'000'000), std::pair('\'', 100'000)}) {
       const std::string run(n, c);
       const std::clock_t start = std::clock();  // of the processor: other programs may run
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(run, kPlain)), run);
