@@ -266,13 +266,13 @@ int main(int argc, char** argv) {
                                                                                             GatedSilu{rig.x, n / 2});
     };
     const auto heads = [&](const char* what, int n, int k, int n_heads) {
-      StoreHeads e{};
+      QkvEpilogue e{};
       e.q_norm = e.k_norm = rig.wanted + 1000000, e.eps = 1e-6f, e.cos = e.sin = rig.wanted, e.n_positions = 4096;
       e.positions = rig.locs, e.n_heads = n_heads, e.n_kv_heads = 8, e.head_dim = 128, e.block_size = 64;
       e.q = e.k = e.v = rig.x;
       e.kv_locs = rig.locs;
-      time_all<StoreHeads, WideTile<64, 32, 1, 4>, WideTile<64, 64, 1, 2>, WideTile<128, 64, 1, 2>,
-               WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>>(rig, what, n, k, e);
+      time_all<StoreHeads<128, false>, WideTile<64, 32, 1, 4>, WideTile<64, 64, 1, 2>, WideTile<128, 64, 1, 2>,
+               WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>>(rig, what, n, k, {e});
     };
     heads("qkv", 4096, 1024, 16), heads("qkv-8b", 6144, 4096, 32);
     plain("o", 1024, 2048), plain("down", 1024, 3072), gated("gate_up", 6144, 1024);

@@ -102,7 +102,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
   };
   const auto meet = [] {
     if constexpr (kAlone)
-      asm volatile("bar.sync 3, 256;" ::: "memory");
+      __syncthreads();
     else
       cluster_wait();
   };

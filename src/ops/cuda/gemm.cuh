@@ -37,26 +37,37 @@ double wide_cycles(int rows, int n, int k, bool heads) {
                   (heads && Tile::BN < 128 ? kExchange : 0));
 }
 
+/// Whether a tile can end a product with that epilogue: a head of the qkv product lies whole in a tile, or spread over
+/// neighbours of a cluster.
+template <typename Tile, typename Epilogue>
+constexpr bool suits() {
+  if constexpr (Epilogue::kWholeHeads) {
+    constexpr int d = Epilogue::kHeadDim;
+    return Tile::BN % d == 0 || (d % Tile::BN == 0 && Tile::CN % std::max(1, d / Tile::BN) == 0);
+  } else {
+    return true;
+  }
+}
+/// The same for these inputs. CTAs that share heads have just one tile to do.
+template <typename Tile, typename Epilogue>
+bool suits(const GemmInputs& in, const Epilogue& epilogue) {
+  if constexpr (std::is_same_v<Epilogue, AddResidual>)
+    if (epilogue.next.columns > Tile::BN) return false;
+  if constexpr (Epilogue::kWholeHeads)
+    if (Tile::BN < Epilogue::kHeadDim && WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas > kInLargeClusters)
+      return false;
+  return Tile::kSegments || k_segments(in.n, in.k) == 1;
+}
+
 template <typename... Tiles, typename Epilogue>
 void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
-  const bool segments = k_segments(in.n, in.k) > 1;
   double least = 1e30;
   void (*best)(cudaStream_t, const GemmInputs&, const Epilogue&) = nullptr;
   const auto consider = [&]<typename Tile>() {
-    if (segments && !Tile::kSegments) return;
-    if constexpr (std::is_same_v<Epilogue, AddResidual>)
-      if (epilogue.next.columns > Tile::BN) return;
-    if constexpr (Epilogue::kWholeHeads) {
-      // Whole heads in a tile, or one head over neighbours of a cluster that has just this tile to do.
-      const int d = epilogue.head_dim;
-      const bool whole = Tile::BN % d == 0,
-                 spread = d % Tile::BN == 0 && Tile::CN % (d / Tile::BN) == 0 &&
-                          WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas <= kInLargeClusters;
-      if (!whole && !spread) return;
-    }
-    if (const double cycles = wide_cycles<Tile>(in.max_rows, in.n, in.k, Epilogue::kWholeHeads); cycles < least) {
-      least = cycles;
-      best = launch_wide<Tile, Epilogue>;
+    if constexpr (suits<Tile, Epilogue>()) {
+      if (!suits<Tile>(in, epilogue)) return;
+      const double cycles = wide_cycles<Tile>(in.max_rows, in.n, in.k, Epilogue::kWholeHeads);
+      if (cycles < least) least = cycles, best = launch_wide<Tile, Epilogue>;
     }
   };
   (consider.template operator()<Tiles>(), ...);
@@ -77,7 +88,8 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloa
   launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 192, 1, 2>, WideTile<128, 256, 2, 1>>(stream, in,
                                                                                                    epilogue);
 }
-inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHeads& epilogue) {
+template <int kHeadDim, bool kByIds>
+void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
   launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
                   WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(stream, in,
                                                                                                            epilogue);

@@ -25,12 +25,30 @@ __device__ __forceinline__ void add_segment(float (&d)[BN / 2], float (&total)[B
 }
 
 /// The share of piece `p` of row m + 8 `half` that this lane has in its accumulators.
-template <int BN>
-__device__ __forceinline__ void piece_values(const float (&d)[BN / 2], int p, int half, PieceValues& v) {
+template <int N>
+__device__ __forceinline__ void piece_values(const float (&d)[N], int p, int half, PieceValues& v) {
 #pragma unroll
   for (int j = 0; j < 4; ++j)
 #pragma unroll
     for (int i = 0; i < 2; ++i) v[j][i] = d[16 * p + 4 * j + 2 * half + i];
+}
+
+/// Calls work(i) with i = 0, kTurn, ... when accumulators i .. i + kTurn - 1 are the first of d, to which the others
+/// move down. One piece of code serves them all: what a kernel runs only once a tile is otherwise longer than what an
+/// SM keeps of it until the next layer.
+template <int kTurn, int N, typename Work>
+__device__ __forceinline__ void in_turns(float (&d)[N], const Work& work) {
+  static_assert(N % kTurn == 0);
+  if constexpr (N == kTurn) {
+    work(0);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < N; i += kTurn) {
+      work(i);
+#pragma unroll
+      for (int to = 0; to + kTurn < N; ++to) d[to] = d[to + kTurn];
+    }
+  }
 }
 
 struct Nothing {};
@@ -54,68 +72,76 @@ __device__ __forceinline__ void store_pair(Epilogue& epilogue, int m, int n, flo
   }
 }
 
-/// The accumulators of this lane's rows m and m + 8, multiplied.
-template <int N>
-__device__ __forceinline__ void scale_rows(float (&d)[N], float of_m, float of_m8) {
+/// What this lane's rows m and m + 8 of a product are multiplied by, behind a norm in two parts (row_norm.cuh).
+struct RowScales {
+  float of_m = 1.0f, of_m8 = 1.0f;
+  /// The first kCount accumulators.
+  template <int kCount, int N>
+  __device__ __forceinline__ void apply(float (&d)[N]) const {
 #pragma unroll
-  for (int i = 0; i < N; ++i) d[i] *= i % 4 < 2 ? of_m : of_m8;
-}
+    for (int i = 0; i < kCount; ++i) d[i] *= i % 4 < 2 ? of_m : of_m8;
+  }
+};
 
-/// What an epilogue reads of a tile besides its sums, of this lane's rows m and m + 8: pieces, and pairs of columns for
-/// what is no piece. Small tiles ask for it before they sum.
+/// Columns of a tile that are stored in one turn.
+template <int BN>
+inline constexpr int kTurnColumns = BN > 64 && BN % 64 == 0 ? 64 : BN;
+
+/// What an epilogue reads of a turn's columns besides their sums, of this lane's rows m and m + 8: pieces, and pairs of
+/// columns for what is no piece.
 template <int BN, typename Epilogue>
-struct BeforeTile {
-  static constexpr int kPieces = BN / 32, kPairs = BN % 32 / 8;
-  static constexpr bool kEarly = BN <= 64;
+struct BeforeTurn {
+  static constexpr int kColumns = kTurnColumns<BN>, kPieces = kColumns / 32, kPairs = kColumns % 32 / 8;
   typename Epilogue::Fetched pieces[2][kPieces > 0 ? kPieces : 1];
   using Pair = decltype(read_pair(std::declval<const Epilogue&>(), 0, 0));
   Pair pairs[2][kPairs > 0 ? kPairs : 1];
 
-  __device__ __forceinline__ void fetch(const Epilogue& epilogue, int half, int m, int n0, int rows, int n_columns) {
-    const int row = m + 8 * half, c = threadIdx.x % 4;
+  __device__ __forceinline__ void fetch(const Epilogue& epilogue, int m, int n0, int rows, int n_columns) {
+    const int c = threadIdx.x % 4;
 #pragma unroll
-    for (int p = 0; p < kPieces; ++p)
-      pieces[half][p] = epilogue.fetch(row, n0 + 32 * p, row < rows && n0 + 32 * p + 32 <= n_columns);
+    for (int half = 0; half < 2; ++half) {
+      const int row = m + 8 * half;
 #pragma unroll
-    for (int j = 0; j < kPairs; ++j)
-      if (const int n = n0 + 32 * kPieces + 8 * j + 2 * c; row < rows && n < n_columns)
-        pairs[half][j] = read_pair(epilogue, row, n);
+      for (int p = 0; p < kPieces; ++p)
+        pieces[half][p] = epilogue.fetch(row, n0 + 32 * p, row < rows && n0 + 32 * p + 32 <= n_columns);
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j)
+        if (const int n = n0 + 32 * kPieces + 8 * j + 2 * c; row < rows && n < n_columns)
+          pairs[half][j] = read_pair(epilogue, row, n);
+    }
   }
 };
 
+/// What a tile's first turn reads, asked for before the tile is summed.
 template <int BN, typename Epilogue>
-__device__ __forceinline__ BeforeTile<BN, Epilogue> before_tile(const Epilogue& epilogue, int m, int n0, int rows,
+__device__ __forceinline__ BeforeTurn<BN, Epilogue> before_tile(const Epilogue& epilogue, int m, int n0, int rows,
                                                                 int n_columns) {
-  BeforeTile<BN, Epilogue> before{};
-  if constexpr (before.kEarly)
-    for (int half = 0; half < 2; ++half) before.fetch(epilogue, half, m, n0, rows, n_columns);
-  return before;
+  BeforeTurn<BN, Epilogue> turn{};
+  turn.fetch(epilogue, m, n0, rows, n_columns);
+  return turn;
 }
 
-/// Every element of a tile whose thread rows are m and m + 8. kWholePieces: the columns of a matrix are a multiple of
-/// 32, so there is no ragged piece to make code for, of which every kernel of a step has to be fetched anew. All lanes
-/// of the warp take part.
+/// A turn's columns, whose sums are the first of d. kWholePieces: the columns of a matrix are a multiple of 32, so
+/// there is no ragged piece to make code for. All lanes of the warp take part.
 template <int BN, typename Epilogue>
-__device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const float (&d)[BN / 2], int m, int n0,
-                                             int rows, int n_columns, BeforeTile<BN, Epilogue> before) {
-  constexpr int kPieces = BN / 32;
+__device__ __forceinline__ void store_turn(const Epilogue& epilogue, const float (&d)[BN / 2], int m, int n0, int rows,
+                                           int n_columns, const BeforeTurn<BN, Epilogue>& before) {
+  using Before = BeforeTurn<BN, Epilogue>;
   constexpr bool kWhole = Epilogue::kWholePieces && BN % 32 == 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = m + 8 * half, c = threadIdx.x % 4;
-    // What a row's pieces read is asked for before the first of them is stored.
-    if constexpr (!before.kEarly) before.fetch(epilogue, half, m, n0, rows, n_columns);
     const auto pair = [&](int j, const auto& read) {
       const int n = n0 + 8 * j + 2 * c;
       const bool valid = row < rows && n < n_columns;
       store_pair(epilogue, row, n, d[4 * j + 2 * half], d[4 * j + 2 * half + 1], read(row, n, valid), valid);
     };
 #pragma unroll
-    for (int p = 0; p < kPieces; ++p) {
+    for (int p = 0; p < Before::kPieces; ++p) {
       if (kWhole || n0 + 32 * p + 32 <= n_columns) {
         if (n0 + 32 * p >= n_columns) continue;
         PieceValues v;
-        piece_values<BN>(d, p, half, v);
+        piece_values(d, p, half, v);
         epilogue.piece(row, n0 + 32 * p, v, before.pieces[half][p], row < rows);
         continue;
       }
@@ -123,17 +149,32 @@ __device__ __forceinline__ void store_pieces(const Epilogue& epilogue, const flo
 #pragma unroll
         for (int j = 4 * p; j < 4 * p + 4; ++j)
           pair(j, [&](int at_row, int n, bool valid) {
-            return valid ? read_pair(epilogue, at_row, n) : typename decltype(before)::Pair{};
+            return valid ? read_pair(epilogue, at_row, n) : typename Before::Pair{};
           });
     }
 #pragma unroll
-    for (int j = 4 * kPieces; j < BN / 8; ++j)
-      pair(j, [&](int, int, bool) { return before.pairs[half][j - 4 * kPieces]; });
+    for (int j = 4 * Before::kPieces; j < Before::kColumns / 8; ++j)
+      pair(j, [&](int, int, bool) { return before.pairs[half][j - 4 * Before::kPieces]; });
   }
 }
 
+/// Every element of a tile whose thread rows are m and m + 8; `before` is the first turn's.
+template <int BN, typename Epilogue>
+__device__ __forceinline__ void store_tile(const Epilogue& epilogue, float (&d)[BN / 2], int m, int n0, int rows,
+                                           int n_columns, const RowScales& scales, BeforeTurn<BN, Epilogue> before) {
+  constexpr int kColumns = kTurnColumns<BN>;
+  in_turns<kColumns / 2>(d, [&](int i) {
+    const int n = n0 + 2 * i;
+    BeforeTurn<BN, Epilogue> next{};
+    if (kColumns < BN && 2 * i + kColumns < BN) next.fetch(epilogue, m, n + kColumns, rows, n_columns);
+    if constexpr (Epilogue::kAfterNorm) scales.template apply<kColumns / 2>(d);
+    store_turn<BN>(epilogue, d, m, n, rows, n_columns, before);
+    before = next;
+  });
+}
+
 struct StoreFloat {
-  static constexpr bool kWholeHeads = false, kWholePieces = false;
+  static constexpr bool kWholeHeads = false, kWholePieces = false, kAfterNorm = true;
   float* out;
   std::int64_t stride;
   int n_columns;
@@ -158,7 +199,7 @@ struct StoreFloat {
 /// x += the product, and what the norm that follows wants of the new x. What `read` returns may be asked for before the
 /// sums are there, and passed on with them.
 struct AddResidual {
-  static constexpr bool kWholeHeads = false, kWholePieces = true;
+  static constexpr bool kWholeHeads = false, kWholePieces = true, kAfterNorm = false;
   __nv_bfloat16* x;
   int stride;
   NextNorm next{};
@@ -214,7 +255,7 @@ struct AddResidual {
 
 /// Weight rows alternate gate and up, so a thread holds both halves of one output.
 struct GatedSilu {
-  static constexpr bool kWholeHeads = false, kWholePieces = true;
+  static constexpr bool kWholeHeads = false, kWholePieces = true, kAfterNorm = true;
   __nv_bfloat16* out;
   int stride;
   static __device__ float gated(float gate, float up) { return __fdividef(gate, 1.0f + __expf(-gate)) * up; }
@@ -276,17 +317,12 @@ struct HeadExchange {
   }
 };
 
-/// The qkv product's: whole heads in a tile, or a head spread over the CTAs of a cluster.
+/// The qkv product's, for heads of kHeadDim: whole heads in a tile, one after the other, or a head spread over the CTAs
+/// of a cluster. kByIds: rotations have position ids of their own.
+template <int kHeadDim_, bool kByIds>
 struct StoreHeads : QkvEpilogue {
-  static constexpr bool kWholeHeads = true;
-
-  /// Head and group of a tile's pieces, one after the other.
-  struct Place {
-    int head, group;
-    __device__ void advance(int n_groups) {
-      if (++group == n_groups) group = 0, ++head;
-    }
-  };
+  static constexpr bool kWholeHeads = true, kAfterNorm = true;
+  static constexpr int kHeadDim = kHeadDim_, kGroups = kHeadDim / kGroup;
 
   /// Of thread rows m and m + 8: where they stand and go to.
   struct Rows {
@@ -295,109 +331,77 @@ struct StoreHeads : QkvEpilogue {
   __device__ Rows rows_at(int m, int rows) const { return {{{*this, m, m < rows}, {*this, m + 8, m + 8 < rows}}}; }
 
   template <int BN>
-  __device__ __forceinline__ void store(const float (&d)[BN / 2], const Rows& at, int n0, int n_columns, int tile_row,
-                                        const HeadExchange& peers) const {
-    const QkvRow(&row)[2] = at.row;
-    const Place first{n0 / head_dim, n0 % head_dim / kGroup};
-    const int n_pieces = min(BN / kGroup, (n_columns - n0) / kGroup);
-    const RowAngles<false> angles[2] = {{*this, row[0], 0}, {*this, row[1], 0}};
-    float scale[2][BN / kGroup];
-    scales<BN>(d, first, n_pieces, tile_row, peers, scale);
-    if (position_ids) return finish<BN, true>(d, first, n_pieces, row, scale);
-    if (BN % 128 == 0 && head_dim == 128) return finish_by_groups<BN, 4>(d, first.head, n_pieces, row, scale, angles);
-    if (BN % 128 == 0 && head_dim == 64) return finish_by_groups<BN, 2>(d, first.head, n_pieces, row, scale, angles);
-    finish<BN, false>(d, first, n_pieces, row, scale);
+  __device__ __forceinline__ void store(float (&d)[BN / 2], const Rows& at, int n0, int n_columns,
+                                        const RowScales& scales, int tile_row, const HeadExchange& peers) const {
+    if constexpr (BN >= kHeadDim) {
+      in_turns<16 * kGroups>(d, [&](int i) {
+        const int n = n0 + 2 * i;
+        if (n >= n_columns) return;
+        scales.template apply<16 * kGroups>(d);
+        finish<kGroups>(d, n / kHeadDim, 0, at.row, [](const float(&own)[2][kGroups], float(&all)[2]) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            all[half] = 0.0f;
+#pragma unroll
+            for (int g = 0; g < kGroups; ++g) all[half] += own[half][g];
+          }
+        });
+      });
+    } else {
+      if (n0 >= n_columns) return;
+      const int first_group = n0 % kHeadDim / kGroup;
+      scales.template apply<BN / 2>(d);
+      finish<BN / kGroup>(d, n0 / kHeadDim, first_group, at.row,
+                          [&](const float(&own)[2][BN / kGroup], float(&all)[2]) {
+                            peers.run(own, tile_row, first_group, kGroups, all);
+                          });
+    }
   }
 
-  /// Of every piece, the factor that its head's norm multiplies by.
-  template <int BN>
-  __device__ __forceinline__ void scales(const float (&d)[BN / 2], Place place, int n_pieces, int tile_row,
-                                         const HeadExchange& peers, float (&scale)[2][BN / kGroup]) const {
-    constexpr int kPieces = BN / kGroup;
-    if (!q_norm && !k_norm) return;
-    const int n_groups = head_dim / kGroup;
-    const Place first = place;
-    float squares[2][kPieces];
+  /// kOwn groups of a head from first_group on, whose sums are the first of d. `sum_up` makes the head's sums of
+  /// squares of these groups'. Angles, which are far away, are asked for one group ahead.
+  template <int kOwn, int N, typename SumUp>
+  __device__ __forceinline__ void finish(float (&d)[N], int head, int first_group, const QkvRow (&row)[2],
+                                         const SumUp& sum_up) const {
+    RowAngles<kByIds> angles[2] = {{*this, row[0], first_group}, {*this, row[1], first_group}};
+    if (bias) {
 #pragma unroll
-    for (int p = 0; p < kPieces; ++p, place.advance(n_groups))
+      for (int g = 0; g < kOwn; ++g) {
+        PieceValues more;
+        load_group(*this, bias + head * kHeadDim, first_group + g, more);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        PieceValues v;
-        piece_values<BN>(d, p, half, v);
-        if (p < n_pieces) add_bias(*this, place.head, place.group, v);
-        squares[half][p] = group_squares(v);
+        for (int j = 0; j < 4; ++j)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) d[16 * g + 4 * j + i] += more[j][i % 2];
       }
-    if (BN < head_dim) {
-      if (n_pieces <= 0 || !norm_of(first.head)) return;
-      float head[2];
-      peers.run<kPieces>(squares, tile_row, first.group, n_groups, head);
+    }
+    float scale[2] = {1.0f, 1.0f};
+    if (norm_of(head)) {
+      float squares[2][kOwn];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int p = 0; p < kPieces; ++p) scale[half][p] = p == 0 ? head_scale(*this, head[half]) : scale[half][0];
-      return;
-    }
-    place = first;
-#pragma unroll
-    for (int p = 0; p < kPieces; ++p, place.advance(n_groups))
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (p > 0 && place.group > 0) {
-          scale[half][p] = scale[half][p - 1];
-          continue;
-        }
-        float sum = 0.0f;
-#pragma unroll
-        for (int g = p; g < kPieces; ++g)
-          if (g < p + n_groups) sum += squares[half][g];
-        scale[half][p] = head_scale(*this, sum);
-      }
-  }
-
-  /// The pieces of heads that have kGroups groups each and lie in the tile whole, group by group: a row's angles, which
-  /// are far away, are read once for all heads, and asked for one group ahead.
-  template <int BN, int kGroups>
-  __device__ __forceinline__ void finish_by_groups(const float (&d)[BN / 2], int first_head, int n_pieces,
-                                                   const QkvRow (&row)[2], const float (&scale)[2][BN / kGroup],
-                                                   const RowAngles<false> (&first)[2]) const {
-    RowAngles<false> angles[2] = {first[0], first[1]};
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      const int ahead = group + 1 < kGroups ? group + 1 : group;
-      const RowAngles<false> next[2] = {{*this, row[0], ahead}, {*this, row[1], ahead}};
-#pragma unroll
-      for (int p = group; p < BN / kGroup; p += kGroups) {
-        if (p >= n_pieces) break;
-        const int head = first_head + p / kGroups;
-        const GroupFactors factors(*this, head, group);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int g = 0; g < kOwn; ++g) {
           PieceValues v;
-          piece_values<BN>(d, p, half, v);
-          add_bias(*this, head, group, v);
-          finish_group<false>(*this, row[half], head, group, v, scale[half][p], factors, angles[half]);
+          piece_values(d, g, half, v);
+          squares[half][g] = group_squares(v);
         }
-      }
-      angles[0] = next[0], angles[1] = next[1];
+      float all[2];
+      sum_up(squares, all);
+      scale[0] = head_scale(*this, all[0]), scale[1] = head_scale(*this, all[1]);
     }
-  }
-
-  template <int BN, bool kByIds>
-  __device__ __forceinline__ void finish(const float (&d)[BN / 2], Place place, int n_pieces, const QkvRow (&row)[2],
-                                         const float (&scale)[2][BN / kGroup]) const {
-    const int n_groups = head_dim / kGroup;
 #pragma unroll
-    for (int p = 0; p < BN / kGroup; ++p, place.advance(n_groups)) {
-      if (p >= n_pieces) break;
-      const GroupFactors factors(*this, place.head, place.group);
-      const RowAngles<kByIds> angles[2] = {{*this, row[0], place.group}, {*this, row[1], place.group}};
+    for (int g = 0; g < kOwn; ++g) {
+      const int group = first_group + g, ahead = g + 1 < kOwn ? group + 1 : group;
+      const RowAngles<kByIds> next[2] = {{*this, row[0], ahead}, {*this, row[1], ahead}};
+      const GroupFactors factors(*this, head, group);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         PieceValues v;
-        piece_values<BN>(d, p, half, v);
-        add_bias(*this, place.head, place.group, v);
-        finish_group<kByIds>(*this, row[half], place.head, place.group, v, scale[half][p], factors, angles[half]);
+        piece_values(d, g, half, v);
+        finish_group<kByIds>(*this, row[half], head, group, v, scale[half], factors, angles[half]);
       }
+      angles[0] = next[0], angles[1] = next[1];
     }
   }
 };

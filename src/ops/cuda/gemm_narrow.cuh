@@ -177,6 +177,7 @@ __global__ void __launch_bounds__(256)
 #if __CUDA_ARCH__ >= 900
   let_successor_start();
   constexpr int kUnit = 8 * GROUPS;
+  constexpr bool kAfterNorm = Epilogue::kAfterNorm;
   extern __shared__ __align__(128) unsigned char raw[];
   const std::uint32_t unaligned = shared_address(raw), base = (unaligned + 1023) & ~1023u;
   unsigned char* const shared = raw + (base - unaligned);
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(256)
   panels.load();
   // Read after panels.next() has let all warps meet.
   __shared__ float scales[kNarrowRows];
-  if (in.scale.squares) leave_row_scales<2>(in, 0, kNarrowRows, rows, scales, warp, n_warps);
+  if (kAfterNorm && in.scale.squares) leave_row_scales<2>(in, 0, kNarrowRows, rows, scales, warp, n_warps);
 
   const std::uint32_t lane_w = (lane % 8) * 128 + (((lane / 8) ^ (lane % 8)) << 4);
   const std::uint32_t lane_a =
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(256)
     }
 #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
-      if (in.scale.squares) scale_rows(c[g], scales[m], scales[m + 8]);
+      if (kAfterNorm && in.scale.squares) RowScales{scales[m], scales[m + 8]}.apply<4>(c[g]);
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         store_pair(epilogue, m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half],

@@ -191,14 +191,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       if (origin.x >= rows) continue;
       const int m = origin.x + cm * BM + wg_row, n0 = origin.y + cn * BN;
       const auto before = [&] {
-        if constexpr (!Epilogue::kWholeHeads)
-          return before_tile<BN>(epilogue, m, n0, rows, in.n);
-        else
+        if constexpr (Epilogue::kWholeHeads)
           return epilogue.rows_at(m, rows);
+        else
+          return before_tile<BN>(epilogue, m, n0, rows, in.n);
       }();
       // A warp asks for the scales of its own 16 rows.
       const int warp_row = wg_row - lane / 4;
-      if (in.scale.squares) leave_row_scales<8>(in, m - lane / 4, 16, rows, scales + warp_row, 0, 1);
+      if (Epilogue::kAfterNorm && in.scale.squares)
+        leave_row_scales<8>(in, m - lane / 4, 16, rows, scales + warp_row, 0, 1);
       float d[BN / 2], total[Tile::kSegments ? BN / 2 : 1];
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) d[i] = 0.0f;
@@ -233,16 +234,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
         if (segments.n > 1)
 #pragma unroll
           for (int i = 0; i < BN / 2; ++i) d[i] = total[i];
-      if (in.scale.squares) {
+      RowScales of_rows;
+      if (Epilogue::kAfterNorm && in.scale.squares) {
         __syncwarp();
-        scale_rows(d, scales[wg_row], scales[wg_row + 8]);
+        of_rows = {scales[wg_row], scales[wg_row + 8]};
         __syncwarp();
       }
-      if constexpr (Epilogue::kWholeHeads) {
-        epilogue.template store<BN>(d, before, n0, in.n, wg_row, HeadExchange{exchange, exchanged, BM, CM, rank});
-      } else {
-        store_pieces<BN>(epilogue, d, m, n0, rows, in.n, before);
-      }
+      if constexpr (Epilogue::kWholeHeads)
+        epilogue.template store<BN>(d, before, n0, in.n, of_rows, wg_row,
+                                    HeadExchange{exchange, exchanged, BM, CM, rank});
+      else
+        store_tile<BN>(epilogue, d, m, n0, rows, in.n, of_rows, before);
     }
   }
   // No CTA leaves while others may still write to its shared memory.
@@ -262,7 +264,7 @@ void launch_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epil
                     w = make_tensor_map(in.w, in.n, in.k, Tile::BN / Tile::CM);
   const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(), n_clusters = std::min(most_clusters, n_items);
   if constexpr (!Epilogue::kWholeHeads) CHECK(!Epilogue::kWholePieces || in.n % 32 == 0);
-  if constexpr (Epilogue::kWholeHeads) CHECK(Tile::BN >= epilogue.head_dim || n_clusters == n_items);
+  if constexpr (Epilogue::kWholeHeads) CHECK(Tile::BN >= Epilogue::kHeadDim || n_clusters == n_items);
   launch_clusters(stream, Tile::kCtas, n_clusters * Tile::kCtas, Tile::kThreads, Tile::kShared, kernel, a, w, in,
                   epilogue);
 }

@@ -45,7 +45,7 @@ cuda::GemmInputs inputs_of(const cuda::NextNorm& next, float eps, const CudaPack
 
 // The qkv product's epilogue as a kernel of its own, for narrow products: a quad of lanes per group of 32 product
 // columns, a head's groups side by side in one warp.
-__global__ void __launch_bounds__(256) heads_kernel(cuda::StoreHeads e, const float* qkv) {
+__global__ void __launch_bounds__(256) heads_kernel(cuda::QkvEpilogue e, const float* qkv) {
   let_successor_start();
   wait_for_predecessor();
   const int n_groups = e.head_dim / cuda::kGroup, heads_per_warp = 8 / n_groups, quad = threadIdx.x % 32 / 4;
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(256) heads_kernel(cuda::StoreHeads e, const fl
 }
 
 // The same for head dimensions that have no groups: a thread per rotation pair, one warp a head.
-__global__ void __launch_bounds__(256) small_heads_kernel(cuda::StoreHeads e, const float* qkv) {
+__global__ void __launch_bounds__(256) small_heads_kernel(cuda::QkvEpilogue e, const float* qkv) {
   let_successor_start();
   wait_for_predecessor();
   const int token = blockIdx.x, n_all = e.n_heads + 2 * e.n_kv_heads, half = e.head_dim / 2, i = threadIdx.x % 32;
@@ -113,6 +113,30 @@ __global__ void __launch_bounds__(256) small_heads_kernel(cuda::StoreHeads e, co
   to[i + half] = __float2bfloat16_rn(high);
 }
 
+/// Calls work(epilogue) with the one that is made for these heads, whose dimension is one that attention has.
+template <typename Work>
+void with_heads(const cuda::QkvEpilogue& e, const Work& work) {
+  const auto of = [&]<int kHeadDim>() {
+    if (e.position_ids)
+      work(cuda::StoreHeads<kHeadDim, true>{e});
+    else
+      work(cuda::StoreHeads<kHeadDim, false>{e});
+  };
+  switch (e.head_dim) {
+    case 32:
+      return of.template operator()<32>();
+    case 64:
+      return of.template operator()<64>();
+    case 96:
+      return of.template operator()<96>();
+    case 128:
+      return of.template operator()<128>();
+    case 256:
+      return of.template operator()<256>();
+  }
+  CHECK(false);
+}
+
 }  // namespace
 
 void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
@@ -120,7 +144,7 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
   const std::int32_t* n_rows = in.skip_padding ? in.n_tokens : nullptr;
   const int capacity = x.shape[0], n_heads = q.shape[1], head_dim = q.shape[2];
   const auto& matrix = static_cast<const CudaPackedMatrix&>(*w.qkv);
-  cuda::StoreHeads e{};
+  cuda::QkvEpilogue e{};
   e.bias = w.bias.data;
   e.q_norm = w.q_norm.data;
   e.k_norm = w.k_norm.data;
@@ -147,7 +171,8 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
 
   const cuda::GemmInputs inputs = normed(x, w.norm, norm_eps, matrix, n_rows);
   const bool grouped = head_dim % cuda::kGroup == 0;
-  if (stream_.hopper && grouped && capacity > cuda::kNarrowRows) return cuda::gemm_wide(stream_.stream, inputs, e);
+  if (stream_.hopper && grouped && capacity > cuda::kNarrowRows)
+    return with_heads(e, [&](const auto& heads) { cuda::gemm_wide(stream_.stream, inputs, heads); });
   cuda::gemm(stream_, inputs, cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
   const int n_all = n_heads + 2 * kv.n_kv_heads, heads_per_cta = grouped ? 8 * (8 / (head_dim / cuda::kGroup)) : 8;
   const dim3 grid(capacity, (n_all + heads_per_cta - 1) / heads_per_cta);

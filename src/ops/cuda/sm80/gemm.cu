@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(Tile::kTeams* Tile::kTeamThreads, Tile::kCtas)
 #pragma unroll
         for (int j = 0; j < kColumns / 2; ++j) d[i][j] = total[i][j];
     const int m = m0 + warp_m + 16 * i + lane / 4, n = n0 + warp_n;
-    if (in.scale.squares) scale_rows(d[i], scales[m - m0], scales[m - m0 + 8]);
-    store_pieces<kColumns>(epilogue, d[i], m, n, rows, in.n, before_tile<kColumns>(epilogue, m, n, rows, in.n));
+    const RowScales of_rows = in.scale.squares ? RowScales{scales[m - m0], scales[m - m0 + 8]} : RowScales{};
+    store_tile<kColumns>(epilogue, d[i], m, n, rows, in.n, of_rows, before_tile<kColumns>(epilogue, m, n, rows, in.n));
   }
 }
 
