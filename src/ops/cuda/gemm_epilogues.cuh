@@ -375,6 +375,7 @@ struct StoreHeads : QkvEpilogue {
           for (int i = 0; i < 4; ++i) d[16 * g + 4 * j + i] += more[j][i % 2];
       }
     }
+    __nv_bfloat16* const to[2] = {row[0].destination(*this, head), row[1].destination(*this, head)};
     float scale[2] = {1.0f, 1.0f};
     if (norm_of(head)) {
       float squares[2][kOwn];
@@ -399,7 +400,7 @@ struct StoreHeads : QkvEpilogue {
       for (int half = 0; half < 2; ++half) {
         PieceValues v;
         piece_values(d, g, half, v);
-        finish_group<kByIds>(*this, row[half], head, group, v, scale[half], factors, angles[half]);
+        finish_group(*this, to[half], head, group, v, scale[half], factors, angles[half]);
       }
       angles[0] = next[0], angles[1] = next[1];
     }

@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
   const int cluster = blockIdx.x / Tile::kCtas, n_clusters = gridDim.x / Tile::kCtas;
   let_successor_start();
   if (threadIdx.x == 0) {
+#pragma unroll 1
     for (int s = 0; s < kStages; ++s) {
       barrier_init(full + s * 8, 1);
       barrier_init(empty + s * 8, Tile::kConsumers * (CM + CN - 1));
@@ -143,12 +144,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       const int n_stages = segments.n * segments.stages;
       const int prologue = single && cluster < most.n_items() ? min(n_stages, kStages) : 0;
       const int2 first = most.origin(cluster);
+#pragma unroll 1
       for (int stage = 0; stage < prologue; ++stage, step()) {
         barrier_expect(full + s * 8, stage_bytes);
         fetch_w(stage, first.y + cn * BN);
       }
       wait_for_predecessor();
       s = 0, parity = 1;
+#pragma unroll 1
       for (int stage = 0; stage < prologue; ++stage, step()) fetch_a(stage, first.x + cm * BM);
       const int rows = in.n_rows ? min(*in.n_rows, in.max_rows) : in.max_rows;
       const WideGrid<Tile> grid(single ? in.max_rows : rows, in.n);
@@ -156,6 +159,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
         const int2 origin = grid.origin(item);
         // Without rows, only what is already asked for comes.
         if (origin.x >= rows) break;
+#pragma unroll 1
         for (int stage = prologue; stage < n_stages; ++stage, step()) {
           barrier_wait(empty + s * 8, parity);
           barrier_expect(full + s * 8, stage_bytes);
@@ -164,6 +168,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
         }
       }
       if (first.x >= rows)
+#pragma unroll 1
         for (int stage = 0; stage < prologue; ++stage) barrier_wait(full + stage * 8, 0);
     }
   } else {

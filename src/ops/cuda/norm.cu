@@ -73,10 +73,11 @@ __global__ void __launch_bounds__(256) heads_kernel(cuda::QkvEpilogue e, const f
   const int of = exists ? head : 0;
   const cuda::GroupFactors factors(e, of, group);
   const float scale = cuda::head_scale(e, squares);
+  __nv_bfloat16* const to = row.destination(e, of);
   if (e.position_ids)
-    cuda::finish_group<true>(e, row, of, group, v, scale, factors, {e, row, group});
+    cuda::finish_group<true>(e, to, of, group, v, scale, factors, {e, row, group});
   else
-    cuda::finish_group<false>(e, row, of, group, v, scale, factors, {e, row, group});
+    cuda::finish_group<false>(e, to, of, group, v, scale, factors, {e, row, group});
 }
 
 // The same for head dimensions that have no groups: a thread per rotation pair, one warp a head.

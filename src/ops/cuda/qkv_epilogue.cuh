@@ -118,10 +118,10 @@ struct RowAngles {
         sin(row.angles<kByIds>(e, e.sin, e.low_dimension(group))) {}
 };
 
-/// Norm (`scale` is the head's, 1 without a norm), rotation and store of one group. All lanes of the warp call it;
-/// nothing in it diverges but the store.
+/// Norm (`scale` is the head's, 1 without a norm), rotation and store of one group of a row of `head` that goes to `to`
+/// (null: nowhere). All lanes of the warp call it; nothing in it diverges but the store.
 template <bool kByIds>
-__device__ __forceinline__ void finish_group(const QkvEpilogue& e, const QkvRow& row, int head, int group,
+__device__ __forceinline__ void finish_group(const QkvEpilogue& e, __nv_bfloat16* to, int head, int group,
                                              PieceValues& v, float scale, const GroupFactors& factors,
                                              const RowAngles<kByIds>& angles) {
   const bool rotates = !e.is_value(head), norms = e.norm_of(head) != nullptr;
@@ -139,7 +139,6 @@ __device__ __forceinline__ void finish_group(const QkvEpilogue& e, const QkvRow&
       v[j][i] = rotates ? fmaf(low, cos[j][i], -(high * sin[j][i])) : low;
       v[j + 2][i] = rotates ? fmaf(high, cos[j][i], low * sin[j][i]) : high;
     }
-  __nv_bfloat16* to = row.destination(e, head);
   if (!to) return;
   to += e.low_dimension(group);
 #pragma unroll

@@ -77,6 +77,7 @@ __device__ __forceinline__ void row_scales(const GemmInputs& in, int first, int 
     scales[b] = 0.0f;
   }
   if (in.scale.columns == 32) {
+#pragma unroll 1
     for (int g = threadIdx.x % 32; g < n; g += 32)
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
@@ -84,6 +85,7 @@ __device__ __forceinline__ void row_scales(const GemmInputs& in, int first, int 
         at[b] += 32;
       }
   } else {
+#pragma unroll 1
     for (int g = threadIdx.x % 32; g < n; g += 32)
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
@@ -101,6 +103,7 @@ __device__ __forceinline__ void row_scales(const GemmInputs& in, int first, int 
 template <int kBatch>
 __device__ __forceinline__ void leave_row_scales(const GemmInputs& in, int first, int n_rows, int rows, float* to,
                                                  int warp, int n_warps) {
+#pragma unroll 1
   for (int i = warp * kBatch; i < n_rows; i += n_warps * kBatch) {
     float scales[kBatch];
     row_scales(in, first + i, rows, scales);
