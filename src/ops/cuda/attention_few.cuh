@@ -38,8 +38,6 @@ __device__ __forceinline__ std::uint32_t tile_offset(int row, int chunk) {
   }
 }
 
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 /// Stores to this CTA's shared memory, or to that of any CTA of the cluster. A CTA that is alone meets at barriers of
 /// its own, which order plain stores; stores to a cluster are ordered by the cluster's.
 template <bool kHere>

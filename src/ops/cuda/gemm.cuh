@@ -88,11 +88,19 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloa
   launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 192, 1, 2>, WideTile<128, 256, 2, 1>>(stream, in,
                                                                                                    epilogue);
 }
+/// The qkv product with its end, which may be too much for few rows at once: then it does nothing and returns false.
 template <int kHeadDim, bool kByIds>
-void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
-  launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
-                  WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(stream, in,
-                                                                                                           epilogue);
+bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
+  if (in.max_rows > kNarrowRows) {
+    launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
+                    WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(stream, in,
+                                                                                                             epilogue);
+    return true;
+  }
+  NarrowTuning tuning;
+  tuning.teams = narrow_head_teams<kHeadDim / kGroup>(in);
+  if (tuning.teams > 0) launch_narrow<1>(stream, in, k_segments(in.n, in.k), tuning, epilogue);
+  return tuning.teams > 0;
 }
 
 template <typename Epilogue>

@@ -276,21 +276,23 @@ struct GatedSilu {
   }
 };
 
-/// Where CTAs that share a head leave the sums of squares of their groups for each other.
+/// Where the CTAs of a cluster that share a head leave the sums of squares of its groups for each other.
 struct HeadExchange {
   std::uint32_t sums;     // float [kMaxGroups][rows of the tile]
-  std::uint32_t arrived;  // barrier, counting bytes
+  std::uint32_t arrived;  // barrier that expects bytes(): once a kernel
   int tile_rows;
   int stride, rank;  // neighbours along the columns are `stride` ranks apart
+  int groups_in_cta;
 
-  /// This CTA's sums of groups first.. of a head with `n_groups`, to all its peers and back: every group's of `row`.
-  /// Once a kernel. A warp's sums of one group and half are two pieces of four rows; each lane sends one piece to one
-  /// peer, for a store into another CTA costs by its number.
+  static constexpr int bytes(int n_groups, int rows) { return n_groups * rows * 4; }
+
+  /// This warp's sums of groups group0.. of a head with `n_groups`, to all CTAs that share it, its own too, and back:
+  /// every group's of `row`. A warp's sums of one group and half are two pieces of four rows; each lane sends one piece
+  /// to one CTA, for a store into another CTA costs by its number.
   template <int kOwn>
   __device__ __forceinline__ void run(const float (&own)[2][kOwn], int row, int group0, int n_groups,
                                       float (&squares)[2]) const {
-    const int lane = threadIdx.x % 32, first = group0 / kOwn, which = lane / 2 % (2 * kOwn), peer = lane / (4 * kOwn);
-    if (threadIdx.x == 128) barrier_expect(arrived, n_groups * tile_rows * 4);
+    const int lane = threadIdx.x % 32, which = lane / 2 % (2 * kOwn), peer = lane / (4 * kOwn);
     float piece[4] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -301,9 +303,9 @@ struct HeadExchange {
           const float sum = __shfl_sync(~0u, own[half][g], (lane % 2 * 4 + i) * 4);
           if (which == half * kOwn + g) piece[i] = sum;
         }
-    if (peer < n_groups / kOwn)
+    if (peer < n_groups / groups_in_cta)
       store_in_cta(sums + ((group0 + which % kOwn) * tile_rows + row - lane / 4 + which / kOwn * 8 + lane % 2 * 4) * 4,
-                   piece[0], piece[1], piece[2], piece[3], arrived, rank + (peer - first) * stride);
+                   piece[0], piece[1], piece[2], piece[3], arrived, rank + (peer - group0 / groups_in_cta) * stride);
     barrier_wait_cluster(arrived, 0);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -22,6 +22,7 @@ struct NarrowTuning {
   int chunk = 512;                   ///< Values of K that one copy brings at most, a multiple of 64.
   int shared_bytes = 110 * 1024;     ///< Two CTAs of this size share an SM: the next kernel's weights come early ...
   int streaming_bytes = 200 * 1024;  ///< ... if they fit in. Else there is a long stream, which wants to be wide.
+  int teams = 0;                     ///< Units of a CTA, which has just one round; 0: as many as make all end together.
 };
 
 struct NarrowPlan {
@@ -43,6 +44,7 @@ NarrowPlan narrow_plan(const GemmInputs& in, int segments, const NarrowTuning& t
   const int most_units = kMultiprocessors * std::max(1, tuning.max_warps / segments);
   plan.n_rounds = (plan.n_units + most_units - 1) / most_units;
   plan.teams = (plan.n_units + kMultiprocessors * plan.n_rounds - 1) / (kMultiprocessors * plan.n_rounds);
+  if (tuning.teams > 0) plan.n_rounds = 1, plan.teams = tuning.teams;
   plan.n_ctas = (plan.n_units + plan.teams * plan.n_rounds - 1) / (plan.teams * plan.n_rounds);
   const int n_warps = plan.teams * segments;
   const auto divide = [&](int most) {
@@ -170,6 +172,68 @@ struct RowPanels {
   }
 };
 
+/// What an epilogue reads of a warp's rows m and m + 8 and columns n, n + 8, ... besides the sums.
+template <int GROUPS, typename Epilogue>
+struct NarrowBefore {
+  decltype(read_pair(std::declval<const Epilogue&>(), 0, 0)) pairs[GROUPS][2];
+  __device__ __forceinline__ NarrowBefore(const Epilogue& epilogue, int m, int n, int rows, int n_columns) {
+#pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (m + 8 * half < rows && n + 8 * g < n_columns) pairs[g][half] = read_pair(epilogue, m + 8 * half, n + 8 * g);
+  }
+};
+
+/// Units of 8 weight rows in a group of a head.
+inline constexpr int kGroupUnits = kGroup / 8;
+
+/// What ends the qkv product inside its kernel: four teams have a group of a head, whose sums meet in one warp; CTAs of
+/// a cluster share a head.
+template <typename Epilogue>
+struct NarrowHeads {
+  float4 parts[2][kGroupUnits][32];  // of each group in the CTA, its units' accumulators
+  float sums[kMaxGroups][kNarrowRows];
+  std::uint64_t arrived;
+
+  __device__ __forceinline__ void init() {
+    if (threadIdx.x == 0) {
+      barrier_init(shared_address(&arrived), 1);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      barrier_expect(shared_address(&arrived), HeadExchange::bytes(Epilogue::kGroups, kNarrowRows));
+    }
+    cluster_arrive();
+  }
+  /// By one warp of every team, whose unit is `unit`.
+  __device__ __forceinline__ void finish(const Epilogue& epilogue, const typename Epilogue::Rows& at, float (&c)[4],
+                                         int team, int teams, int unit, const RowScales& scales) {
+    const int lane = threadIdx.x % 32, in_cta = team / kGroupUnits;
+    parts[in_cta][team % kGroupUnits][lane] = make_float4(c[0], c[1], c[2], c[3]);
+    asm volatile("bar.sync %0, %1;" ::"r"(14 + in_cta), "r"(32 * kGroupUnits) : "memory");
+    if (team % kGroupUnits != 0) return;
+    float d[4 * kGroupUnits];
+#pragma unroll
+    for (int j = 0; j < kGroupUnits; ++j) {
+      const float4 part = parts[in_cta][j][lane];
+      d[4 * j] = part.x, d[4 * j + 1] = part.y, d[4 * j + 2] = part.z, d[4 * j + 3] = part.w;
+    }
+    scales.template apply<4 * kGroupUnits>(d);
+    const int group = unit / kGroupUnits, in_head = group % Epilogue::kGroups;
+    const HeadExchange peers{
+        shared_address(sums), shared_address(&arrived), kNarrowRows, 1, static_cast<int>(cluster_rank()),
+        teams / kGroupUnits};
+    epilogue.template finish<1>(d, group / Epilogue::kGroups, in_head, at.row,
+                                [&](const float(&own)[2][1], float(&all)[2]) {
+                                  if constexpr (Epilogue::kGroups == 1) {
+                                    all[0] = own[0][0], all[1] = own[1][0];
+                                  } else {
+                                    cluster_wait();
+                                    peers.run(own, lane / 4, in_head, Epilogue::kGroups, all);
+                                  }
+                                });
+  }
+};
+
 template <int GROUPS, typename Epilogue>
 __global__ void __launch_bounds__(256)
     narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ GemmInputs in,
@@ -190,6 +254,9 @@ __global__ void __launch_bounds__(256)
     for (int s = 0; s < plan.n_stages; ++s) barrier_init(full + s * 8, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
+  constexpr bool kHeads = Epilogue::kWholeHeads;
+  __shared__ std::conditional_t<kHeads, NarrowHeads<Epilogue>, Nothing> heads;
+  if constexpr (kHeads) heads.init();
   __syncwarp();
   const int k0 = segment * plan.segment_k, stride = gridDim.x * plan.teams;
   int unit = blockIdx.x * plan.teams + team;
@@ -217,13 +284,12 @@ __global__ void __launch_bounds__(256)
   int stage = 0, parity = 0;
   for (int round = 0; round < plan.n_rounds; ++round, unit += stride) {
     const int m = lane / 4, n = unit * kUnit + (lane % 4) * 2;
-    decltype(read_pair(epilogue, m, n)) before[GROUPS][2];
-#pragma unroll
-    for (int g = 0; g < GROUPS; ++g)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        if (segment == 0 && m + 8 * half < rows && n + 8 * g < in.n)
-          before[g][half] = read_pair(epilogue, m + 8 * half, n + 8 * g);
+    const auto before = [&] {
+      if constexpr (kHeads)
+        return epilogue.rows_at(m, segment == 0 && team % kGroupUnits == 0 ? rows : 0);
+      else
+        return NarrowBefore<GROUPS, Epilogue>(epilogue, m, n, segment == 0 ? rows : 0, in.n);
+    }();
     float c[GROUPS][4] = {};
     for (int panel = 0; panel < plan.n_panels; ++panel) {
       if (plan.n_panels > 1 || round == 0) at_rows = panels.next();
@@ -276,13 +342,19 @@ __global__ void __launch_bounds__(256)
           c[g][0] += more.x, c[g][1] += more.y, c[g][2] += more.z, c[g][3] += more.w;
         }
     }
+    RowScales of_rows;
+    if (kAfterNorm && in.scale.squares) of_rows = {scales[m], scales[m + 8]};
+    if constexpr (kHeads) {
+      heads.finish(epilogue, before, c[0], team, plan.teams, unit, of_rows);
+    } else {
 #pragma unroll
-    for (int g = 0; g < GROUPS; ++g) {
-      if (kAfterNorm && in.scale.squares) RowScales{scales[m], scales[m + 8]}.apply<4>(c[g]);
+      for (int g = 0; g < GROUPS; ++g) {
+        of_rows.apply<4>(c[g]);
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        store_pair(epilogue, m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before[g][half],
-                   m + 8 * half < rows && n + 8 * g < in.n);
+        for (int half = 0; half < 2; ++half)
+          store_pair(epilogue, m + 8 * half, n + 8 * g, c[g][2 * half], c[g][2 * half + 1], before.pairs[g][half],
+                     m + 8 * half < rows && n + 8 * g < in.n);
+      }
     }
   }
   if constexpr (requires { epilogue.finish(rows); }) epilogue.finish(rows);
@@ -297,7 +369,22 @@ void launch_narrow(cudaStream_t stream, const GemmInputs& in, int segments, cons
   static_cast<void>(ready);
   const NarrowPlan plan = narrow_plan<GROUPS>(in, segments, tuning);
   const CUtensorMap map = make_block_map(in.w, in.n, in.k, 8 * GROUPS, plan.chunk / 64);
-  launch(stream, plan.n_ctas, 32 * plan.teams * segments, plan.shared_bytes, kernel, map, in, plan, epilogue);
+  int cluster = 1;
+  if constexpr (Epilogue::kWholeHeads) cluster = std::max(1, Epilogue::kGroups * kGroupUnits / plan.teams);
+  launch_clusters(stream, cluster, plan.n_ctas, 32 * plan.teams * segments, plan.shared_bytes, kernel, map, in, plan,
+                  epilogue);
+}
+
+/// How many units a CTA of a narrow kernel has to hold for its qkv product to end in it, in one round: those of one or
+/// two groups of heads of kGroups; 0: it cannot.
+template <int kGroups>
+int narrow_head_teams(const GemmInputs& in) {
+  const int segments = k_segments(in.n, in.k);
+  for (int groups : {1, 2})
+    if ((kGroups % groups == 0 || kGroups == 1) && in.n % (groups * kGroup) == 0 &&
+        in.n / (groups * kGroup) <= kMultiprocessors && groups * kGroupUnits * segments <= NarrowTuning{}.max_warps)
+      return groups * kGroupUnits;
+  return 0;
 }
 
 }  // namespace monograph::cuda

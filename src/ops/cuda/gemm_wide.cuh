@@ -98,7 +98,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       barrier_init(full + s * 8, 1);
       barrier_init(empty + s * 8, Tile::kConsumers * (CM + CN - 1));
     }
-    if constexpr (Tile::kExchangeBytes > 0) barrier_init(exchanged, 1);
+    if constexpr (Tile::kExchangeBytes > 0 && Epilogue::kWholeHeads) {
+      barrier_init(exchanged, 1);
+      barrier_expect(exchanged, HeadExchange::bytes(Epilogue::kGroups, BM));
+    }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   if constexpr (Tile::kCtas > 1)
@@ -247,7 +250,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       }
       if constexpr (Epilogue::kWholeHeads)
         epilogue.template store<BN>(d, before, n0, in.n, of_rows, wg_row,
-                                    HeadExchange{exchange, exchanged, BM, CM, rank});
+                                    HeadExchange{exchange, exchanged, BM, CM, rank, BN / kGroup});
       else
         store_tile<BN>(epilogue, d, m, n0, rows, in.n, of_rows, before);
     }

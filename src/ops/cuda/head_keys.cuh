@@ -12,7 +12,7 @@ namespace monograph::cuda {
 
 /// Stores logits; per row and CTA the best key of ids below n_vocab, sampling::kBadKey if one of them is bad.
 struct StoreLogits {
-  static constexpr bool kGathers = true, kAfterNorm = true;  // kGathers: rows of a are picked
+  static constexpr bool kGathers = true, kAfterNorm = true, kWholeHeads = false;  // kGathers: rows of a are picked
   StoreFloat store;
   int n_vocab;
   std::uint64_t* keys;             // [kNarrowRows, kMultiprocessors]

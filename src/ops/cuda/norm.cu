@@ -43,8 +43,8 @@ cuda::GemmInputs inputs_of(const cuda::NextNorm& next, float eps, const CudaPack
           {next.squares, next.columns, eps}};
 }
 
-// The qkv product's epilogue as a kernel of its own, for narrow products: a quad of lanes per group of 32 product
-// columns, a head's groups side by side in one warp.
+// The qkv product's epilogue as a kernel of its own, where a narrow product cannot end in it: a quad of lanes per group
+// of 32 product columns, a head's groups side by side in one warp.
 __global__ void __launch_bounds__(256) heads_kernel(cuda::QkvEpilogue e, const float* qkv) {
   let_successor_start();
   wait_for_predecessor();
@@ -114,14 +114,11 @@ __global__ void __launch_bounds__(256) small_heads_kernel(cuda::QkvEpilogue e, c
   to[i + half] = __float2bfloat16_rn(high);
 }
 
-/// Calls work(epilogue) with the one that is made for these heads, whose dimension is one that attention has.
+/// work(epilogue) with the one that is made for these heads, whose dimension is one that attention has.
 template <typename Work>
-void with_heads(const cuda::QkvEpilogue& e, const Work& work) {
+bool with_heads(const cuda::QkvEpilogue& e, const Work& work) {
   const auto of = [&]<int kHeadDim>() {
-    if (e.position_ids)
-      work(cuda::StoreHeads<kHeadDim, true>{e});
-    else
-      work(cuda::StoreHeads<kHeadDim, false>{e});
+    return e.position_ids ? work(cuda::StoreHeads<kHeadDim, true>{e}) : work(cuda::StoreHeads<kHeadDim, false>{e});
   };
   switch (e.head_dim) {
     case 32:
@@ -136,6 +133,7 @@ void with_heads(const cuda::QkvEpilogue& e, const Work& work) {
       return of.template operator()<256>();
   }
   CHECK(false);
+  return false;
 }
 
 }  // namespace
@@ -172,8 +170,9 @@ void CudaOps::project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const Qkv
 
   const cuda::GemmInputs inputs = normed(x, w.norm, norm_eps, matrix, n_rows);
   const bool grouped = head_dim % cuda::kGroup == 0;
-  if (stream_.hopper && grouped && capacity > cuda::kNarrowRows)
-    return with_heads(e, [&](const auto& heads) { cuda::gemm_wide(stream_.stream, inputs, heads); });
+  if (stream_.hopper && grouped &&
+      with_heads(e, [&](const auto& heads) { return cuda::gemm_heads(stream_.stream, inputs, heads); }))
+    return;
   cuda::gemm(stream_, inputs, cuda::StoreFloat{qkv_.as<float>(), matrix.rows(), matrix.rows()});
   const int n_all = n_heads + 2 * kv.n_kv_heads, heads_per_cta = grouped ? 8 * (8 / (head_dim / cuda::kGroup)) : 8;
   const dim3 grid(capacity, (n_all + heads_per_cta - 1) / heads_per_cta);

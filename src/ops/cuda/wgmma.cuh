@@ -84,6 +84,8 @@ __device__ __forceinline__ std::uint32_t cluster_rank() {
   return rank;
 }
 /// All threads of all CTAs of the cluster meet here. Orders nothing but barrier initialisation (a fence of its own).
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
