@@ -19,6 +19,9 @@ Json bandwidth(CudaDevice& device);
 /// Chains of tiny kernels, with and without programmatic edges: device time a node, host time of a launch, memory a
 /// node; and the host time of a launch without a graph.
 Json graphs(CudaDevice& device);
+/// Straight-line code by size: [{kilobytes, cycles_first, cycles_again}], cycles an instruction when an SM has to fetch
+/// the code anew, and when it ran just before.
+Json code(CudaDevice& device);
 /// Reads of pinned host memory by the device: latency, and a step's staged set as kernel and as copy node.
 Json pinned_memory();
 /// bf16 products by cuBLASLt, found at run time: {"rows": [{m, n, k, us, tflop_s}], "tflop_s": best}; {"error": why}

@@ -43,6 +43,7 @@ int run(int argc, char** argv) {
     result["cuda_driver"] = driver;
     result["bandwidth"] = bandwidth(device);
     result["graphs"] = graphs(device);
+    result["code"] = code(device);
     result["products"] = products(device, argc > 2 ? argv[2] : "");
   }
   result["pinned_memory"] = pinned_memory();
@@ -54,7 +55,8 @@ int run(int argc, char** argv) {
   print_table("chains of kernels in a graph", result["graphs"]["chains"]);
   std::printf("\nlaunch without a graph: %.2f us of host time\n",
               result["graphs"]["launch_without_graph_us"].get<double>());
-  std::printf("a read of pinned host memory: %.2f us\n", result["pinned_memory"]["read_latency_us"].get<double>());
+  print_table("straight-line code, cycles an instruction", result["code"]);
+  std::printf("\na read of pinned host memory: %.2f us\n", result["pinned_memory"]["read_latency_us"].get<double>());
   print_table("a step's staged set", result["pinned_memory"]["fetches"]);
   if (result["products"].contains("rows"))
     print_table("cuBLASLt, bf16", result["products"]["rows"]);
