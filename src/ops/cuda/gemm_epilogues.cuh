@@ -366,6 +366,7 @@ struct StoreHeads : QkvEpilogue {
   __device__ __forceinline__ void finish(float (&d)[N], int head, int first_group, const QkvRow (&row)[2],
                                          const SumUp& sum_up) const {
     RowAngles<kByIds> angles[2] = {{*this, row[0], first_group}, {*this, row[1], first_group}};
+    GroupFactors factors(*this, head, first_group);
     if (bias) {
 #pragma unroll
       for (int g = 0; g < kOwn; ++g) {
@@ -397,14 +398,14 @@ struct StoreHeads : QkvEpilogue {
     for (int g = 0; g < kOwn; ++g) {
       const int group = first_group + g, ahead = g + 1 < kOwn ? group + 1 : group;
       const RowAngles<kByIds> next[2] = {{*this, row[0], ahead}, {*this, row[1], ahead}};
-      const GroupFactors factors(*this, head, group);
+      const GroupFactors next_factors(*this, head, ahead);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         PieceValues v;
         piece_values(d, g, half, v);
         finish_group(*this, to[half], head, group, v, scale[half], factors, angles[half]);
       }
-      angles[0] = next[0], angles[1] = next[1];
+      angles[0] = next[0], angles[1] = next[1], factors = next_factors;
     }
   }
 };
