@@ -25,6 +25,10 @@ struct WideItem {
   int tile, first_token, length, prefix, kv_head, n_tiles;  // no tiles: the end of the list
 };
 
+/// A value that all lanes have, as one that is known to be the same: loops over it and what they count stay in uniform
+/// registers, which wgmma's operands have to be in.
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
 struct RingPosition {
   int stage = 0, phase = 0;
   template <int kStages>
@@ -47,6 +51,7 @@ __global__ void __launch_bounds__(384, 1)
   const std::uint32_t full_k = barriers, full_v = full_k + 8 * kStages, empty_k = full_v + 8 * kStages,
                       empty_v = empty_k + 8 * kStages, full_q = empty_v + 8 * kStages, empty_q = full_q + 8;
   if (threadIdx.x == 0) {
+#pragma unroll 1
     for (int s = 0; s < kStages; ++s) {
       barrier_init(full_k + 8 * s, 1);
       barrier_init(full_v + 8 * s, 1);
@@ -86,6 +91,7 @@ __global__ void __launch_bounds__(384, 1)
         copy_box(at_q + box * Tile::kQBox, &map_q, box * 64, kv_head * group, found.first_token + row0 / group, full_q);
       work = static_cast<int>(gridDim.x + atomicAdd(arg.work.n_taken, 1));
       if (!arg.first_group) block = table[0];
+#pragma unroll 1
       for (int tile = 0; tile < n_tiles; ++tile, at.advance<kStages>()) {
         const int row = (block * arg.n_kv_heads + kv_head) * kKeys;
         block = tile + 1 < n_tiles ? table[tile + 1] : 0;
@@ -121,7 +127,7 @@ __global__ void __launch_bounds__(384, 1)
   for (int n = 0;; ++n) {
     barrier_wait(full_q, n & 1);
     const WideItem item = shared_item;
-    const int n_tiles = item.n_tiles, kv_head = item.kv_head;
+    const int n_tiles = uniform(item.n_tiles), kv_head = item.kv_head;
     if (n_tiles == 0) return;
     std::uint32_t q[D / 16][4];
 #pragma unroll
@@ -134,7 +140,7 @@ __global__ void __launch_bounds__(384, 1)
     const int item_row = warpgroup * 64, row0 = item.tile * tile_rows + item_row, n_rows = item.length * group;
     const int last_row = min(row0 + min(64, tile_rows - item_row), n_rows) - 1;
     // Tiles that this warpgroup's rows see; the rest it only lets go.
-    const int n_own = last_row >= row0 ? (item.prefix + last_row / group) / kKeys + 1 : 0;
+    const int n_own = uniform(last_row >= row0 ? (item.prefix + last_row / group) / kKeys + 1 : 0);
     const int first_position = item.prefix + row0 / group;
     const int end = item.prefix + item.length, tail_tile = end % kKeys ? end / kKeys : -1;
     int position[2];

@@ -91,7 +91,7 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloa
 /// The qkv product with its end, which may be too much for few rows at once: then it does nothing and returns false.
 template <int kHeadDim, bool kByIds>
 bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
-  if (in.max_rows > kNarrowRows) {
+  if (!is_narrow(in)) {
     launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
                     WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(stream, in,
                                                                                                              epilogue);
@@ -106,7 +106,7 @@ bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHea
 template <typename Epilogue>
 void gemm(LaunchStream stream, const GemmInputs& in, const Epilogue& epilogue) {
   if (!stream.hopper) return sm80::gemm(stream, in, epilogue);
-  if (in.max_rows <= kNarrowRows) return gemm_narrow(stream.stream, in, epilogue);
+  if (is_narrow(in)) return gemm_narrow(stream.stream, in, epilogue);
   gemm_wide(stream.stream, in, epilogue);
 }
 

@@ -55,14 +55,14 @@ NarrowPlan narrow_plan(const GemmInputs& in, int segments, const NarrowTuning& t
     plan.n_chunks = n_blocks / blocks;
     plan.stage_bytes = kUnit * plan.chunk * 2;
     plan.n_panels = 1;
-    const auto panel_bytes = [&] { return in.max_rows * (in.k / plan.n_panels * 2 + 16); };
-    if (panel_bytes() > 100 * 1024) {
+    const auto panel_bytes = [&] { return in.max_rows * narrow_pitch(in.k / plan.n_panels); };
+    if (panel_bytes() > kNarrowBytes) {
       plan.n_panels = 2;
       while (plan.n_panels < plan.n_chunks && (plan.n_chunks % plan.n_panels != 0 || panel_bytes() > 32 * 1024))
         ++plan.n_panels;
     }
     plan.panel_k = plan.segment_k / plan.n_panels;
-    plan.a_pitch = in.k / plan.n_panels * 2 + 16;
+    plan.a_pitch = narrow_pitch(in.k / plan.n_panels);
     plan.a_bytes = in.max_rows * plan.a_pitch;
   };
   const int partial_bytes = segments > 1 ? 2 * n_warps * GROUPS * 512 : 0;
