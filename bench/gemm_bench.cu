@@ -113,14 +113,14 @@ template <typename Tile>
 struct Named {
   static std::string name() {
     return std::to_string(Tile::BM) + "x" + std::to_string(Tile::BN) + "c" + std::to_string(Tile::CM) +
-           std::to_string(Tile::CN);
+           std::to_string(Tile::CN) + (Tile::CK > 1 ? "k" + std::to_string(Tile::CK) : "");
   }
 };
 
 /// Whether a tile serves a product at all.
 template <typename Tile>
 bool serves(const GemmInputs& in) {
-  return k_segments(in.n, in.k) == 1 || Tile::kSegments;
+  return Tile::CK > 1 ? k_segments(in.n, in.k) == Tile::CK : k_segments(in.n, in.k) == 1 || Tile::kSegments;
 }
 
 template <typename Tile>
@@ -251,13 +251,15 @@ int main(int argc, char** argv) {
               WideTile<64, 96, 1, 1>, WideTile<128, 96, 1, 1>, WideTile<64, 16, 1, 4, true>,
               WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 32, 1, 1, true>,
               WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>,
-              WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>, WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>>(rig);
+              WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>, WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>,
+              WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(rig);
   if (mode == "time") {
     const auto plain = [&](const char* what, int n, int k) {
       time_all<AddResidual, WideTile<64, 16, 1, 4, true>, WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>,
                WideTile<64, 32, 1, 1, true>, WideTile<64, 16, 1, 1, true>, WideTile<128, 32, 1, 2, true>,
-               WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
-          rig, what, n, k, AddResidual{rig.x, n});
+               WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>,
+               WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(rig, what, n, k,
+                                                                                   AddResidual{rig.x, n});
     };
     const auto gated = [&](const char* what, int n, int k) {
       time_all<GatedSilu, WideTile<64, 32, 1, 1>, WideTile<64, 96, 1, 1>, WideTile<128, 96, 1, 1>,

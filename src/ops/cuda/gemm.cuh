@@ -29,12 +29,13 @@ double wide_cycles(int rows, int n, int k, bool heads) {
   const WideGrid<Tile> grid(rows, n);
   const int at_once = (Tile::kCtas <= 2 ? kMultiprocessors : kInLargeClusters) / Tile::kCtas * (Tile::kSmall ? 2 : 1);
   const double waves = (grid.n_items() + at_once - 1) / at_once, busy = std::min(grid.n_items(), at_once) * Tile::kCtas;
+  const double met = Tile::CK > 1 ? 2000 : 0;  // segments that meet
   const double sharing = std::max(1.0, busy / kMultiprocessors);
   const double tensor = kTensor * 2 * Tile::BN * (Tile::BM / 64) * sharing,
                intake = Tile::kBoxBytes / kIntake * sharing,
                l2 = busy * (Tile::kABytes / Tile::CN + Tile::kWBytes / Tile::CM) / kL2;
-  return waves * (k / 64 * std::max({tensor, intake, l2, kBox}) + kTile + kRow * Tile::BN * Tile::BM / 64 +
-                  (heads && Tile::BN < 128 ? kExchange : 0));
+  return waves * (k / 64 / Tile::CK * std::max({tensor, intake, l2, kBox}) + kTile +
+                  kRow * Tile::BN * Tile::BM / 64 / Tile::CK + met + (heads && Tile::BN < 128 ? kExchange : 0));
 }
 
 /// Whether a tile can end a product with that epilogue: a head of the qkv product lies whole in a tile, or spread over
@@ -56,7 +57,10 @@ bool suits(const GemmInputs& in, const Epilogue& epilogue) {
   if constexpr (Epilogue::kWholeHeads)
     if (Tile::BN < Epilogue::kHeadDim && WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas > kInLargeClusters)
       return false;
-  return Tile::kSegments || k_segments(in.n, in.k) == 1;
+  return Tile::CK > 1
+             ? k_segments(in.n, in.k) == Tile::CK && WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas <=
+                                                         kInLargeClusters * (Tile::kSmall ? 2 : 1)
+             : Tile::kSegments || k_segments(in.n, in.k) == 1;
 }
 
 template <typename... Tiles, typename Epilogue>
@@ -78,7 +82,8 @@ void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
   launch_cheapest<WideTile<64, 16, 1, 1, true>, WideTile<64, 32, 1, 1, true>, WideTile<64, 64, 1, 2, true>,
                   WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
-                  WideTile<128, 256, 2, 1>>(stream, in, epilogue);
+                  WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(
+      stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const GatedSilu& epilogue) {
   launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,

@@ -14,10 +14,12 @@
 
 namespace monograph::cuda {
 
-/// kSegments_: whether it can sum segments of K apart (k_segments), which takes twice the accumulators.
-template <int BM_, int BN_, int CM_, int CN_, bool kSegments_ = false>
+/// kSegments_: whether it can sum segments of K apart (k_segments), which takes twice the accumulators. CK_: or so many
+/// segments in so many CTAs of a cluster, which share nothing else.
+template <int BM_, int BN_, int CM_, int CN_, bool kSegments_ = false, int CK_ = 1>
 struct WideTile {
-  static constexpr int BM = BM_, BN = BN_, CM = CM_, CN = CN_, kCtas = CM * CN, kConsumers = BM / 64;
+  static constexpr int BM = BM_, BN = BN_, CM = CM_, CN = CN_, CK = CK_, kSharing = CM * CN, kCtas = kSharing * CK,
+                       kConsumers = BM / 64;
   static constexpr bool kSegments = kSegments_;
   static constexpr int kThreads = 128 * (1 + kConsumers);
   // A stage holds kDepth boxes of 64 values of K: where little is computed on one, two a barrier cost less.
@@ -29,6 +31,9 @@ struct WideTile {
   static constexpr int kExchangeBytes = BN < 256 && CN > 1 ? kMaxGroups* BM * 4 : 0;
   static constexpr bool kSplitsRegisters = kConsumers == 2 && !kSmall;
   static constexpr int kScaleBytes = BM * 4;
+  // A warp's accumulators of 16 rows, of each segment.
+  static constexpr int kMeetBytes = CK > 1 ? CK* kConsumers * 32 * BN * 2 : 0;
+  static_assert(CK == 1 || (CK == 4 && kSharing == 1 && !kSegments && kMeetBytes <= kStages * kStageBytes));
   // 1024: alignment
   static constexpr int kShared = kStages * kStageBytes + 1024 + kExchangeBytes + kScaleBytes + 16 * kStages + 16;
   static_assert(BM / CN >= 8 && BN / CM >= 8 && kCtas <= 8 && kStages >= 2);
@@ -55,13 +60,15 @@ struct WideGrid {
 template <typename Tile>
 struct WideSegments {
   int n, boxes, stages;  // boxes and stages of each
+  int first;             // column of the one that this CTA has
   __device__ explicit WideSegments(const GemmInputs& in)
       : n(Tile::kSegments ? k_segments(in.n, in.k) : 1),
-        boxes(in.k / 64 / n),
-        stages((boxes + Tile::kDepth - 1) / Tile::kDepth) {}
+        boxes(in.k / 64 / n / Tile::CK),
+        stages((boxes + Tile::kDepth - 1) / Tile::kDepth),
+        first(Tile::CK > 1 ? static_cast<int>(cluster_rank()) * boxes * 64 : 0) {}
   /// First column of a stage. The last stage of a segment may reach past it: what comes then is not used.
   __device__ int column(int stage) const {
-    if constexpr (!Tile::kSegments) return stage * Tile::kDepth * 64;
+    if constexpr (!Tile::kSegments) return first + stage * Tile::kDepth * 64;
     return (stage / stages * boxes + stage % stages * Tile::kDepth) * 64;
   }
 };
@@ -72,6 +79,37 @@ template <typename Tile>
 __host__ __device__ int a_box_rows(const GemmInputs& in) {
   const int rows = (in.max_rows + 8 * Tile::CN - 1) / (8 * Tile::CN) * 8;
   return in.max_rows <= Tile::BM && rows < Tile::BM / Tile::CN ? rows : Tile::BM / Tile::CN;
+}
+
+/// Segments of K meet: warp w's rows in CTA w, whose warp adds them up in the segments' order. `room` is this CTA's
+/// ring, which it has read to its end, as has every other once all have met. Whether the warp's sums are whole now.
+template <typename Tile>
+__device__ __forceinline__ bool meet_segments(float (&d)[Tile::BN / 2], std::uint32_t room, std::uint32_t met) {
+  constexpr int kPieces = Tile::BN / 8;
+  const int rank = static_cast<int>(cluster_rank()), lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4,
+            warpgroup = threadIdx.x / 128 - 1;
+  const auto at = [&](int segment, int piece) {
+    return room + (((segment * Tile::kConsumers + warpgroup) * kPieces + piece) * 32 + lane) * 16;
+  };
+  cluster_arrive();
+  cluster_wait();
+#pragma unroll
+  for (int i = 0; i < kPieces; ++i)
+    store_in_cta(at(rank, i), d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3], met, warp);
+  if (warp != rank) return false;
+  barrier_wait_cluster(met, 0);
+#pragma unroll
+  for (int segment = 0; segment < Tile::CK; ++segment)
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      float v[4];
+      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                   : "r"(at(segment, i)));
+#pragma unroll
+      for (int j = 0; j < 4; ++j) d[4 * i + j] = segment == 0 ? v[j] : d[4 * i + j] + v[j];
+    }
+  return true;
 }
 
 template <typename Tile, typename Epilogue>
@@ -87,7 +125,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
                       exchanged = empty + kStages * 8;
   auto* const scales = reinterpret_cast<float*>(raw + (exchange + Tile::kExchangeBytes - shared_address(raw)));
   const int warpgroup = threadIdx.x / 128, rank = Tile::kCtas > 1 ? static_cast<int>(cluster_rank()) : 0;
-  const int cm = rank % CM, cn = rank / CM;
+  const int cm = Tile::CK > 1 ? 0 : rank % CM, cn = Tile::CK > 1 ? 0 : rank / CM;
   const WideSegments<Tile> segments(in);
   const int a_box_bytes = a_box_rows<Tile>(in) * 128, stage_bytes = kDepth * (a_box_bytes * CN + Tile::kWBytes);
   const int cluster = blockIdx.x / Tile::kCtas, n_clusters = gridDim.x / Tile::kCtas;
@@ -97,6 +135,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     for (int s = 0; s < kStages; ++s) {
       barrier_init(full + s * 8, 1);
       barrier_init(empty + s * 8, Tile::kConsumers * (CM + CN - 1));
+    }
+    if constexpr (Tile::CK > 1) {
+      barrier_init(exchanged, 1);
+      barrier_expect(exchanged, Tile::kMeetBytes);
     }
     if constexpr (Tile::kExchangeBytes > 0 && Epilogue::kWholeHeads) {
       barrier_init(exchanged, 1);
@@ -174,6 +216,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
 #pragma unroll 1
         for (int stage = 0; stage < prologue; ++stage) barrier_wait(full + stage * 8, 0);
     }
+    if constexpr (Tile::CK > 1) cluster_arrive();  // for meet_segments, where all threads are counted
   } else {
     if constexpr (Tile::kSplitsRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     wait_for_predecessor();
@@ -187,7 +230,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     int s = 0, parity = 0;
     // A stage is free once every CTA that reads what this one's peers wrote has read it.
     const auto release = [&](int stage) {
-      if constexpr (Tile::kCtas == 1) {
+      if constexpr (Tile::kSharing == 1) {
         if (thread == 0) barrier_arrive(empty + stage * 8);
       } else if (thread < CM + CN - 1) {
         const int peer = thread < CM ? cn * CM + thread : ((thread - CM) + (thread - CM >= cn ? 1 : 0)) * CM + cm;
@@ -242,6 +285,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
         if (segments.n > 1)
 #pragma unroll
           for (int i = 0; i < BN / 2; ++i) d[i] = total[i];
+      if constexpr (Tile::CK > 1)
+        if (!meet_segments<Tile>(d, base, exchanged)) continue;
       RowScales of_rows;
       if (Epilogue::kAfterNorm && in.scale.squares) {
         __syncwarp();
@@ -256,7 +301,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     }
   }
   // No CTA leaves while others may still write to its shared memory.
-  if constexpr (Tile::kCtas > 1) cluster_sync();
+  if constexpr (Tile::kSharing > 1) cluster_sync();
 #endif
 }
 
@@ -270,7 +315,10 @@ void launch_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epil
   }();
   const CUtensorMap a = make_tensor_map(in.a, in.readable_rows(), in.k, a_box_rows<Tile>(in)),
                     w = make_tensor_map(in.w, in.n, in.k, Tile::BN / Tile::CM);
-  const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(), n_clusters = std::min(most_clusters, n_items);
+  // CTAs that share K or heads have just one tile to do.
+  const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(),
+            n_clusters = Tile::CK > 1 ? n_items : std::min(most_clusters, n_items);
+  CHECK(Tile::CK == 1 || k_segments(in.n, in.k) == Tile::CK);
   if constexpr (!Epilogue::kWholeHeads) CHECK(!Epilogue::kWholePieces || in.n % 32 == 0);
   if constexpr (Epilogue::kWholeHeads) CHECK(Tile::BN >= Epilogue::kHeadDim || n_clusters == n_items);
   launch_clusters(stream, Tile::kCtas, n_clusters * Tile::kCtas, Tile::kThreads, Tile::kShared, kernel, a, w, in,
