@@ -18,7 +18,7 @@ class Arena {
  private:
   DType dtype_;
   ModelConfig model_;
-  Buffer x_, q_, attn_, ffn_, logits_;
+  Buffer x_, q_, attn_, ffn_, last_x_, logits_;
 };
 
 }  // namespace monograph

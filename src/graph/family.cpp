@@ -14,13 +14,19 @@ GraphFamily::GraphFamily(const ForwardContext& context, const InputShape& shape,
 
 void GraphFamily::forward(int capacity) {
   Ops& ops = *context_.backend->ops;
-  const StepInputs in = staging_.inputs(capacity, context_.skip_padding);
+  const StepInputs in = staging_.inputs(capacity, context_.skip_padding, takes_rows(capacity));
   const auto host = staging_.host_areas();
   ops.fetch_inputs(staging_.device_area(), host.data(), staging_.selector(), staging_.layout(), in.shape, capacity);
   ops.derive_inputs(in);
   Activations a = context_.activations(capacity, in.shape.max_rows);
   context_.model->forward(ops, in, context_.kv, a);
   ops.sample(staging_.sampled(), a.logits, context_.sampled_vocab, in);
+}
+
+bool GraphFamily::takes_rows(int capacity) const {
+  const int max_rows = staging_.shape().max_rows;
+  if (context_.last_layer == LastLayer::kAll || capacity < max_rows) return false;
+  return context_.last_layer == LastLayer::kSampled || context_.backend->ops->pays_to_take_rows(capacity, max_rows);
 }
 
 void GraphFamily::warm_up(int bucket) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/runner_config.h"
 #include "graph/staging.h"
 #include "model/model.h"
 #include "ops/backend.h"
@@ -19,6 +20,7 @@ struct ForwardContext {
   std::vector<KvLayer> kv;
   std::vector<CacheGroup> groups;  ///< What the layers' group numbers stand for.
   bool skip_padding = true;
+  LastLayer last_layer = LastLayer::kFaster;
   int sampled_vocab = 0;  ///< Ids below this may be chosen.
   /// Activations for a capacity, carved from the arena.
   std::function<Activations(int capacity, int max_rows)> activations;
@@ -59,6 +61,8 @@ class GraphFamily {
  private:
   /// Queues everything from staged inputs to sampled rows: what a graph holds.
   void forward(int capacity);
+  /// Whether a forward of this capacity takes the rows that are sampled before its last layer ends.
+  bool takes_rows(int capacity) const;
   /// Queues a step's work and waits for it.
   void run(const std::function<void()>& queue);
   /// Runs the forward of a bucket, all tokens the sentinel's.

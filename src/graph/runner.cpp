@@ -36,6 +36,7 @@ class RunnerImpl : public Runner {
     context_.kv = std::move(kv);
     context_.groups = config_.groups;
     context_.skip_padding = config_.skip_padding;
+    context_.last_layer = config_.last_layer;
     context_.sampled_vocab = config_.sampled_vocab > 0 ? config_.sampled_vocab : model_.config().vocab_size;
     if (config_.time_steps) {
       stopwatch_ = backend_.device->make_stopwatch();

@@ -14,6 +14,13 @@
 
 namespace monograph {
 
+/// Which rows the last layer computes once K and V are stored; no bit depends on it.
+enum class LastLayer {
+  kFaster,   ///< Ops::pays_to_take_rows() decides, by the shape.
+  kAll,      ///< Every token's.
+  kSampled,  ///< Those that are sampled, in every shape that has room for them.
+};
+
 struct RunnerConfig {
   bool enable_graphs = true;  ///< The master.
   bool enable_prefill_graphs = true;
@@ -26,6 +33,7 @@ struct RunnerConfig {
   int sampled_vocab = 0;     ///< Ids below this may be chosen (the tokenizer's size); 0: all of the head.
   int block_size = 64;
   bool skip_padding = true;
+  LastLayer last_layer = LastLayer::kFaster;
   bool time_steps = false;  ///< Fill StepResult::device_us, at the price of two more stream calls a step; for `bench`.
   bool strict = false;      ///< A start-up degradation is an error (D6).
   GraphPolicy policy = GraphPolicy::kAlways;

@@ -37,7 +37,7 @@ Staging::Staging(Device& device, const InputShape& shape, std::vector<std::vecto
   selector_ = device.allocate_host(sizeof(std::int32_t));
   device_area_ = device.allocate(layout_.bytes);
   const std::int64_t slots = shape_.n_slots(), tokens = shape_.max_tokens;
-  derived_ = device.allocate(4 * (2 * padded(slots + 1) + 2 * padded(slots) + (2 + shape_.n_groups) * padded(tokens)));
+  derived_ = device.allocate(4 * (3 * padded(slots + 1) + 5 * padded(slots) + (2 + shape_.n_groups) * padded(tokens)));
   sampled_ = device.allocate_host(static_cast<std::int64_t>(sizeof(SampledRow)) * shape_.max_rows);
 }
 
@@ -136,7 +136,7 @@ void Staging::stage(const Batch& batch, int capacity) {
 
 void Staging::stage_sentinel_only(int capacity) { stage(Batch{}, capacity); }
 
-StepInputs Staging::inputs(int capacity, bool skip_padding) const {
+StepInputs Staging::inputs(int capacity, bool skip_padding, bool with_last_rows) const {
   CHECK(capacity >= 1 && capacity <= shape_.max_tokens);
   StepInputs in;
   in.shape = shape_;
@@ -165,6 +165,9 @@ StepInputs Staging::inputs(int capacity, bool skip_padding) const {
   in.padding_offset = take(tokens);
   in.positions = take(tokens);
   in.kv_locs = take(shape_.n_groups * padded(tokens));
+  if (with_last_rows)
+    in.last = {
+        .lengths = take(slots), .prefixes = take(slots), .cu_seqlens = take(slots + 1), .sample_rows = take(slots)};
   in.history = history_;
   return in;
 }

@@ -25,8 +25,8 @@ class Staging {
   /// The layout that capture, warm-up and self-test use: every token belongs to the sentinel, no row is real.
   void stage_sentinel_only(int capacity);
 
-  /// The views a forward of this capacity reads.
-  StepInputs inputs(int capacity, bool skip_padding) const;
+  /// The views a forward of this capacity reads; `with_last_rows`: has_last_rows().
+  StepInputs inputs(int capacity, bool skip_padding, bool with_last_rows = false) const;
   /// Arguments of Ops::fetch_inputs.
   void* device_area() const { return device_area_.data(); }
   std::array<const void*, 2> host_areas() const { return {host_[0].data(), host_[1].data()}; }

@@ -17,22 +17,40 @@ class DenseModel : public Model {
   std::int64_t weight_bytes() const override { return weights_.bytes; }
 
   void forward(Ops& ops, const StepInputs& in, std::span<const KvLayer> kv, Activations& a) const override {
-    CHECK(kv.size() == weights_.layers.size());
+    CHECK(!kv.empty() && kv.size() == weights_.layers.size());
+    const std::size_t last = kv.size() - 1;
     ops.embed(a.x, *weights_.embedding, norm_of(0), in);
-    for (std::size_t i = 0; i < kv.size(); ++i) layer(ops, weights_.layers[i], norm_of(i + 1), in, kv[i], a);
-    ops.head_logits(a.logits, a.x, weights_.final_norm, config_.norm_eps, weights_.head(), in);
+    for (std::size_t i = 0; i < last; ++i) {
+      project(ops, i, in, kv[i], a);
+      mix(ops, i, in, kv[i], a);
+    }
+    project(ops, last, in, kv[last], a);
+    if (!in.has_last_rows()) return finish(ops, in, kv[last], a);
+    // All K and V are in their blocks: from here on nobody needs a row but those that are sampled.
+    const Activations rows = a.last_rows();
+    ops.take_rows(rows.x, rows.q, a.x, a.q, in);
+    finish(ops, in.last_rows(), kv[last], rows);
   }
 
  private:
-  // One decoder layer. `a.x` is the residual stream [C, E], updated in place; whoever updates it is told the norm that
-  // reads it next.
-  void layer(Ops& ops, const LayerWeights& w, View<const float, 1> next_norm, const StepInputs& in, const KvLayer& kv,
-             Activations& a) const {
-    ops.project_qkv(a.q, kv, a.x, w.attention, weights_.rope, config_.norm_eps, in);  // K and V go to their blocks
+  // A decoder layer's first half: q of every token; K and V go to their blocks. `a.x` is the residual stream [C, E].
+  void project(Ops& ops, std::size_t i, const StepInputs& in, const KvLayer& kv, const Activations& a) const {
+    ops.project_qkv(a.q, kv, a.x, weights_.layers[i].attention, weights_.rope, config_.norm_eps, in);
+  }
+
+  // The other half updates `a.x` in place; whoever does so is told the norm that reads it next.
+  void mix(Ops& ops, std::size_t i, const StepInputs& in, const KvLayer& kv, const Activations& a) const {
+    const LayerWeights& w = weights_.layers[i];
     ops.attend(a.attn, a.q, kv, config_.attention_scale, in);
     ops.add_project(a.x, flat(a.attn), *w.attn_out, w.ffn_norm, in);
     ops.gated_up(a.ffn, a.x, w.ffn_norm, config_.norm_eps, *w.gate_up, in);
-    ops.add_project(a.x, a.ffn, *w.down, next_norm, in);
+    ops.add_project(a.x, a.ffn, *w.down, norm_of(i + 1), in);
+  }
+
+  // The rest of the last layer, and the logits.
+  void finish(Ops& ops, const StepInputs& in, const KvLayer& kv, const Activations& a) const {
+    mix(ops, weights_.layers.size() - 1, in, kv, a);
+    ops.head_logits(a.logits, a.x, weights_.final_norm, config_.norm_eps, weights_.head(), in);
   }
 
   // The norm that layer i begins with; after the last, the head's.

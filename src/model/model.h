@@ -18,6 +18,11 @@ struct Activations {
   Tensor<3> attn;         // [C, H, D]
   Tensor<2> ffn;          // [C, F]
   View<float, 2> logits;  // [Bmax, V]
+  Tensor<2> last_x;       // [Bmax, E]
+
+  /// Those of the step's last_rows(), [Bmax, ...]. Once the rows of x and q have been taken, attention's memory is that
+  /// of q, and the other way round.
+  Activations last_rows() const;
 };
 
 class Model {

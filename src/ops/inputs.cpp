@@ -26,4 +26,20 @@ StagingLayout::StagingLayout(const InputShape& shape) {
   bytes = next;
 }
 
+StepInputs StepInputs::last_rows() const {
+  StepInputs rows = *this;
+  rows.is_last_rows = true;
+  rows.capacity = shape.max_rows;
+  rows.skip_padding = true;  // there is none: slots >= R are empty, the sentinel too
+  rows.n_tokens = n_seqs;
+  rows.input_lengths = last.lengths;
+  rows.prefix_lengths = last.prefixes;
+  rows.cu_seqlens = last.cu_seqlens;
+  rows.sample_rows = last.sample_rows;
+  rows.last = {};
+  rows.input_ids = rows.position_ids = nullptr;
+  rows.cu_kv_seqlens = rows.padding_offset = rows.positions = rows.kv_locs = nullptr;
+  return rows;
+}
+
 }  // namespace monograph

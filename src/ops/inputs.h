@@ -80,11 +80,20 @@ struct StagingLayout {
   std::int64_t bytes = 0;
 };
 
+/// A step seen as the last token of each sequence alone: slot s < R has one token, in row s. Derived where it is there.
+struct LastTokens {
+  std::int32_t* lengths = nullptr;      // [S] 1; 0 for slots >= R
+  std::int32_t* prefixes = nullptr;     // [S] tokens before it; 0 for slots >= R
+  std::int32_t* cu_seqlens = nullptr;   // [S + 1]
+  std::int32_t* sample_rows = nullptr;  // [Bmax] s; -1 for slots >= R
+};
+
 /// The views a forward reads: staged fields, then those the first node derives (D4). All int32 device memory.
 struct StepInputs {
   InputShape shape;
   int capacity = 0;          ///< C of this bucket
   bool skip_padding = true;  ///< D7: kernels may leave rows >= *n_tokens alone.
+  bool is_last_rows = false;
 
   const std::int32_t* n_tokens = nullptr;        // [1] T
   const std::int32_t* n_seqs = nullptr;          // [1] R
@@ -104,8 +113,15 @@ struct StepInputs {
   std::int32_t* positions = nullptr;       // [C]
   std::int32_t* kv_locs = nullptr;         // [n_groups, C]
   std::int32_t* sample_rows = nullptr;     // [Bmax]; -1 for slots >= R
+  LastTokens last;
 
   History history;  // `ids` and `lens` updated in place
+
+  /// Whether last_rows() is there: the end of the last layer is to run on it alone.
+  constexpr bool has_last_rows() const { return last.lengths != nullptr; }
+  /// This step after its rows were taken (Ops::take_rows): Bmax rows, of which R are real and the others never
+  /// computed. What only the tokens' own inputs, K and V need is null.
+  StepInputs last_rows() const;
 
   constexpr const std::int32_t* table(int group) const {
     return block_tables + static_cast<std::int64_t>(group) * shape.n_slots() * shape.table_width;

@@ -76,7 +76,7 @@ class Ops {
   virtual void fetch_inputs(void* to, const void* const from[2], const std::int32_t* selector,
                             const StagingLayout& layout, const InputShape& shape, int capacity) = 0;
 
-  /// Second node: derives cu_seqlens .. sample_rows from lengths and tables (A.2's "node" rows, oracle: graph/padding),
+  /// Second node: derives cu_seqlens .. last from lengths and tables (A.2's "node" rows, oracle: graph/padding),
   /// and brings the history of every slot < R up to date: its n_found ids of `found`, then the step's tokens.
   virtual void derive_inputs(const StepInputs& in) = 0;
 
@@ -88,6 +88,14 @@ class Ops {
   ///   q [C, H, D] out;  x [C, E];  rotation pairs are (i, i + rotary_dim/2). (arXiv:1910.07467, arXiv:2104.09864)
   virtual void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
                            float norm_eps, const StepInputs& in) = 0;
+
+  /// Row sample_rows[r] of x and q becomes row r of x_out and q_out, for slots r < R; other rows are left as they are.
+  /// Bits are copied; no two of the tensors overlap.   x_out [Bmax, E], q_out [Bmax, H, D];  x [C, E], q [C, H, D]
+  virtual void take_rows(Tensor<2> x_out, Tensor<3> q_out, Tensor<2> x, Tensor<3> q, const StepInputs& in) = 0;
+
+  /// Whether a forward of this shape is faster if its last layer takes the rows that are sampled before attention, and
+  /// runs on these alone.
+  virtual bool pays_to_take_rows(int capacity, int max_rows) const = 0;
 
   /// Causal attention of each token over its own sequence's K and V, read through the block table, new tokens included:
   /// token at position p sees keys 0..p. Keys go in tiles of block_size and splits of 512 at absolute key positions;

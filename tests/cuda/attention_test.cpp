@@ -108,8 +108,9 @@ class CudaAttention : public ::testing::TestWithParam<std::tuple<Heads, const ch
     const Sequence* sequence;
     int first, n;
   };
-  /// One step: rows first .. first + n of each piece's sequence; their outputs, one after another.
-  std::vector<bf16> attend(const std::vector<Piece>& pieces, int capacity) {
+  /// One step: rows first .. first + n of each piece's sequence; their outputs, one after another. `last_rows`: the
+  /// last row of each piece alone.
+  std::vector<bf16> attend(const std::vector<Piece>& pieces, int step_capacity, bool last_rows = false) {
     std::vector<Row> rows;
     std::vector<bf16> q;
     for (const Piece& piece : pieces) {
@@ -120,9 +121,11 @@ class CudaAttention : public ::testing::TestWithParam<std::tuple<Heads, const ch
       row.table = piece.sequence->blocks;
       rows.push_back(row);
       const auto from = piece.sequence->q.begin() + piece.first * row_size();
-      q.insert(q.end(), from, from + piece.n * row_size());
+      q.insert(q.end(), from + (last_rows ? piece.n - 1 : 0) * row_size(), from + piece.n * row_size());
     }
-    const StepInputs& in = step_->run(rows, capacity);
+    const StepInputs& whole = step_->run(rows, step_capacity);
+    const StepInputs in = last_rows ? whole.last_rows() : whole;
+    const int capacity = in.capacity;
     Device& device = *backend_.device;
     const std::size_t all = capacity * row_size();
     const std::vector<bf16> poison(all, bf16{0xffff});
@@ -249,6 +252,29 @@ TEST_P(CudaAttention, NothingPastASequencesEndIsSeen) {
     EXPECT_EQ(0, std::memcmp(&packed[first], alone[i].data(), 2 * alone[i].size())) << "piece " << i;
     first += alone[i].size();
   }
+}
+
+TEST_P(CudaAttention, TheLastRowsOfAStepHaveTheirBits) {
+  const std::vector<int> lengths{1, 63, 64, 65, 130, 511, 512, 513, 1500, 2900};
+  const std::vector<Sequence> sequences = make_sequences(lengths);
+  fill_cache(sequences, lengths);
+  for (const std::size_t n_pieces : {std::size_t{1}, std::size_t{4}, sequences.size()})
+    for (const bool whole : {true, false}) {
+      std::vector<Piece> pieces;
+      int n_tokens = 0;
+      for (std::size_t i = sequences.size() - n_pieces; i < sequences.size(); ++i) {
+        const Sequence& s = sequences[i];
+        const int n = whole ? s.length : 1 + static_cast<int>(random_() % static_cast<unsigned>(s.length));
+        pieces.push_back({&s, s.length - n, n});
+        n_tokens += n;
+      }
+      const std::vector<bf16> all = attend(pieces, n_tokens), last = attend(pieces, n_tokens, true);
+      std::size_t end = 0;
+      for (std::size_t i = 0; i < n_pieces; ++i) {
+        end += pieces[i].n * row_size();
+        EXPECT_TRUE(same_row(&last[i * row_size()], &all[end - row_size()])) << "piece " << i << " of " << n_pieces;
+      }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, CudaAttention,

@@ -50,6 +50,9 @@ class Twin {
     for (const std::int32_t* array : {in.cu_seqlens, in.cu_kv_seqlens}) add(array, slots + 1);
     add(in.kv_lens, slots);
     add(in.sample_rows, slots - 1);
+    for (const std::int32_t* array : {in.last.lengths, in.last.prefixes}) add(array, slots);
+    add(in.last.cu_seqlens, slots + 1);
+    add(in.last.sample_rows, slots - 1);
     for (const std::int32_t* array : {in.padding_offset, in.positions, in.kv_locs}) add(array, capacity);
     return all;
   }

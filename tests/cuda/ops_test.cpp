@@ -101,6 +101,33 @@ TEST_P(GpuOps, EmbedIsExact) {
         [](double) { return 0.0; }, "embed");
 }
 
+TEST_P(GpuOps, TakeRowsIsExact) {
+  const int width = s_.heads * s_.head_dim;
+  for (const auto& rows : steps()) {
+    int n = 0;
+    for (const Row& row : rows) n += row.n_tokens;
+    std::mt19937_64 random(6);
+    const auto x = random_bf16(random, static_cast<std::size_t>(n) * s_.model_dim, 1.0f),
+               q = random_bf16(random, static_cast<std::size_t>(n) * width, 1.0f),
+               rest = random_bf16(random, static_cast<std::size_t>(kMaxRows) * (s_.model_dim + width), 1.0f);
+    std::vector<bf16> taken[2];
+    for (Twin* twin : {&cpu_, &gpu_}) {
+      const Held from_x(twin->backend(), x), from_q(twin->backend(), q);
+      const auto middle = rest.begin() + std::ptrdiff_t{kMaxRows} * s_.model_dim;
+      const Held x_out(twin->backend(), std::vector(rest.begin(), middle)),
+          q_out(twin->backend(), std::vector(middle, rest.end()));
+      const StepInputs& in = twin->run(rows, n);
+      twin->ops().take_rows(x_out.tensor<2>({kMaxRows, s_.model_dim}),
+                            q_out.tensor<3>({kMaxRows, s_.heads, s_.head_dim}), from_x.tensor<2>({n, s_.model_dim}),
+                            from_q.tensor<3>({n, s_.heads, s_.head_dim}), in);
+      auto& all = taken[twin == &gpu_];
+      all = x_out.get<bf16>();
+      for (bf16 value : q_out.get<bf16>()) all.push_back(value);
+    }
+    for (std::size_t i = 0; i < taken[0].size(); ++i) ASSERT_EQ(taken[1][i].bits, taken[0][i].bits) << i << ", " << n;
+  }
+}
+
 TEST_P(GpuOps, ProjectQkvGivesQAndTheBlocks) {
   const int q_width = s_.heads * s_.head_dim;
   for (const bool norms : {false, true})

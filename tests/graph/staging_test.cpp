@@ -66,7 +66,7 @@ class StagingTest : public testing::Test {
 
   StepInputs fetch_and_derive(const Batch& batch, int capacity) {
     staging_->stage(batch, capacity);
-    const StepInputs in = staging_->inputs(capacity, true);
+    const StepInputs in = staging_->inputs(capacity, true, true);
     const auto host = staging_->host_areas();
     backend_.ops->fetch_inputs(staging_->device_area(), host.data(), staging_->selector(), staging_->layout(), in.shape,
                                capacity);
@@ -110,6 +110,35 @@ TEST_F(StagingTest, DeviceArraysEqualTheOracleByteForByte) {  // D4, S-38
     ASSERT_TRUE(same(in.positions, expected.positions));
     ASSERT_TRUE(same(in.sample_rows, expected.sample_rows));
     ASSERT_TRUE(same(in.kv_locs, kv_locs));
+  }
+}
+
+// The last tokens alone are a step like any other: one token behind all that came before it, and no padding.
+TEST_F(StagingTest, TheLastRowsEqualTheOracleOfAStepOfOneTokenEach) {
+  for (int round = 0; round < 300; ++round) {
+    const int capacity = 6 + static_cast<int>(random_() % 91);
+    const Batch batch = random_batch(capacity);
+    const StepInputs in = fetch_and_derive(batch, capacity).last_rows();
+    const int n_rows = static_cast<int>(batch.rows.size());
+    std::vector<std::int32_t> prefixes;
+    for (const auto& row : batch.rows) prefixes.push_back(row.prefix + row.n_tokens - 1);
+    std::vector<std::int32_t> slots[3], sums[2], tokens[2], rows(5);
+    for (auto& one : slots) one.resize(6);
+    for (auto& one : sums) one.resize(7);
+    for (auto& one : tokens) one.resize(static_cast<std::size_t>(n_rows));
+    const PaddedLayout expected{slots[0], slots[1], slots[2], sums[0], sums[1], tokens[0], tokens[1], rows};
+    ASSERT_TRUE(build_padded_layout(std::vector<std::int32_t>(static_cast<std::size_t>(n_rows), 1), prefixes, n_rows, 5,
+                                    expected));
+    const auto same = [&](const std::int32_t* device, std::span<const std::int32_t> host) {
+      return std::equal(host.begin(), host.end(), device);
+    };
+    ASSERT_EQ(in.capacity, 5);
+    ASSERT_EQ(*in.n_tokens, n_rows);
+    ASSERT_TRUE(same(in.input_lengths, expected.input_lengths));
+    ASSERT_TRUE(same(in.prefix_lengths, expected.prefix_lengths));
+    ASSERT_TRUE(same(in.kv_lens, std::span(expected.kv_lens).first(5)));  // but for the sentinel's
+    ASSERT_TRUE(same(in.cu_seqlens, expected.cu_seqlens));
+    ASSERT_TRUE(same(in.sample_rows, expected.sample_rows));
   }
 }
 

@@ -72,6 +72,23 @@ TEST_F(Inputs, ExampleMixed) {
   EXPECT_THAT(values(step.history_lens(), 4), ElementsAreArray({13, 0, 0, 7}));
 }
 
+TEST_F(Inputs, LastRowsAreOneTokenOfEachSlot) {
+  step.run({{2, 9, {}, {7, 2, 9}}, {1, 3, {}, {5}}, {4, 1, {}, {6, 3}}}, 16);
+  const StepInputs& in = step.run({{5, 8, {}, {7, 2, 9, 4}}, {1, 6, {}, {5, 6}}}, 16);
+  ASSERT_TRUE(in.has_last_rows());
+  const StepInputs last = in.last_rows();
+  EXPECT_FALSE(last.has_last_rows());
+  EXPECT_EQ(last.capacity, 3);
+  EXPECT_EQ(*last.n_tokens, 2);
+  EXPECT_EQ(*last.n_seqs, 2);
+  EXPECT_THAT(values(last.input_lengths, 4), ElementsAreArray({1, 1, 0, 0}));
+  EXPECT_THAT(values(last.prefix_lengths, 4), ElementsAreArray({12, 6, 0, 0}));
+  EXPECT_THAT(values(last.cu_seqlens, 5), ElementsAreArray({0, 1, 2, 2, 2}));
+  EXPECT_THAT(values(last.sample_rows, 3), ElementsAreArray({0, 1, -1}));
+  EXPECT_EQ(last.kv_lens, in.kv_lens);
+  EXPECT_EQ(last.table(0), in.table(0));
+}
+
 TEST_F(Inputs, FoundIdsComeBeforeTheStepsTokens) {
   Row hit{2, 3, {4, 5}, {7, 2}}, usual{3, 8, {6, 7, 8}, {5, 6, 9}}, decode{1, 15, {20}, {1, 3, 4, 8}};
   hit.sampling.history_row = 2;

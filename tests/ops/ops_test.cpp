@@ -229,6 +229,24 @@ TEST_P(EachMode, PaddingLandsInScratchOnly) {
                 (block == 5 && row < 3) || (block == 30 && row < 13));
 }
 
+TEST_P(EachMode, TakeRows) {
+  const StepInputs& in = step.run({{3, 0, {}, {1}}, {4, 9, {}, {2}}, {1, 5, {}, {3}}}, 16);
+  const OwnedTensor<2> x = random_rows(16, kE), heads = random_rows(16, kHeads * kDim);
+  OwnedTensor<2> from_x = x, from_q = heads, x_out(mode, {4, kE}), q_out(mode, {4, kHeads * kDim});
+  for (OwnedTensor<2>* out : {&x_out, &q_out})
+    for (std::size_t i = 0; i < out->size(); ++i) out->set(i, 77.0f);
+  const auto as_heads = [](const Tensor<2>& t) { return Tensor<3>{t.data, t.dtype, {t.shape[0], kHeads, kDim}}; };
+  ops.take_rows(x_out.view(), as_heads(q_out.view()), from_x.view(), as_heads(from_q.view()), in);
+  const int rows[] = {2, 6, 7};
+  for (int slot = 0; slot < 4; ++slot) {
+    for (int e = 0; e < kE; ++e)
+      ASSERT_EQ(x_out.at(std::size_t(slot) * kE + e), slot < 3 ? x.at(std::size_t(rows[slot]) * kE + e) : 77.0f);
+    for (int e = 0; e < kHeads * kDim; ++e)
+      ASSERT_EQ(q_out.at(std::size_t(slot) * kHeads * kDim + e),
+                slot < 3 ? heads.at(std::size_t(rows[slot]) * kHeads * kDim + e) : 77.0f);
+  }
+}
+
 TEST_P(EachMode, Attend) {
   // Lengths around tiles and splits; slot 1 is empty of prefix, slot 2 a decode row far along.
   const std::vector<Row> rows = {{70, 3, {}, {5, 2}},

@@ -121,9 +121,10 @@ class Lane {
   const LaneOptions& options() const { return options_; }
   /// Ends the runner, as an engine does: before cache and model.
   void drop_runner() { runner_.reset(); }
-  /// The arena's buffers are the first that a runner asks for: x, q, attention, ffn, logits. All become NaN.
+  /// The arena's buffers are the first that a runner asks for: x, q, attention, ffn, the last rows of x, logits. All
+  /// become NaN.
   void poison_activations() {
-    for (std::size_t i = first_piece_; i < first_piece_ + 5; ++i) {
+    for (std::size_t i = first_piece_; i < first_piece_ + 6; ++i) {
       const auto [data, bytes] = device_->pieces().at(i);
       const std::vector<unsigned char> nan(static_cast<std::size_t>(bytes), 0xff);
       device_->copy_to_device(data, nan.data(), bytes);

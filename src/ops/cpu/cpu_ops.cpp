@@ -1,6 +1,7 @@
 #include "ops/cpu/cpu_ops.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -127,6 +128,24 @@ void CpuOps::embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1>,
       }
       store(x, t, 0, w.cols(), row);
     });
+  });
+}
+
+void CpuOps::take_rows(Tensor<2> x_out, Tensor<3> q_out, Tensor<2> x, Tensor<3> q, const StepInputs& in) {
+  CHECK(x_out.shape[1] == x.shape[1] && q_out.shape[1] == q.shape[1] && q_out.shape[2] == q.shape[2]);
+  for (DType dtype : {x_out.dtype, q_out.dtype, x.dtype, q.dtype}) CHECK(dtype == activation_dtype_);
+  const std::size_t element = activation_dtype_ == DType::kF32 ? 4 : 2;
+  const auto copy = [](void* to, const void* from, std::int64_t to_row, std::int64_t from_row, std::size_t bytes) {
+    std::memcpy(static_cast<std::byte*>(to) + to_row * bytes, static_cast<const std::byte*>(from) + from_row * bytes,
+                bytes);
+  };
+  device_.submit("take_rows", [=] {
+    for (int r = 0; r < *in.n_seqs; ++r) {
+      const int row = in.sample_rows[r];
+      if (row < 0) continue;
+      copy(x_out.data, x.data, r, row, element * x.shape[1]);
+      copy(q_out.data, q.data, r, row, element * q.shape[1] * q.shape[2]);
+    }
   });
 }
 

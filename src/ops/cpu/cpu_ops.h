@@ -25,6 +25,9 @@ class CpuOps : public Ops {
   void embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) override;
   void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
                    float norm_eps, const StepInputs& in) override;
+  void take_rows(Tensor<2> x_out, Tensor<3> q_out, Tensor<2> x, Tensor<3> q, const StepInputs& in) override;
+  /// Copies are nothing beside products of rows that nobody needs; where there are as many rows, none are left out.
+  bool pays_to_take_rows(int capacity, int max_rows) const override { return capacity > max_rows; }
   void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) override;
   void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
                    const StepInputs& in) override;

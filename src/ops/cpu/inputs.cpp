@@ -38,6 +38,18 @@ void derive_slots(const StepInputs& in) {
   }
 }
 
+void derive_last(const StepInputs& in) {
+  const int n_rows = *in.n_seqs;
+  in.last.cu_seqlens[0] = 0;
+  for (int s = 0; s < in.shape.n_slots(); ++s) {
+    const bool real = s < n_rows;
+    in.last.lengths[s] = real ? 1 : 0;
+    in.last.prefixes[s] = real ? std::max(in.kv_lens[s] - 1, 0) : 0;
+    in.last.cu_seqlens[s + 1] = std::min(s + 1, n_rows);
+    if (s < in.shape.max_rows) in.last.sample_rows[s] = real ? s : -1;
+  }
+}
+
 void derive_tokens(const StepInputs& in) {
   const int size = in.shape.block_size;
   for (int s = 0; s < in.shape.n_slots(); ++s) {
@@ -77,6 +89,7 @@ void CpuOps::fetch_inputs(void* to, const void* const from[2], const std::int32_
 void CpuOps::derive_inputs(const StepInputs& in) {
   device_.submit("derive_inputs", [in] {
     derive_slots(in);
+    if (in.has_last_rows()) derive_last(in);
     derive_tokens(in);
     append_history(in);
   });

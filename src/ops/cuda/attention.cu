@@ -16,20 +16,20 @@ bool is_wide(int capacity, int head_dim, int heads_per_kv) {
 
 }  // namespace
 
-cuda::AttentionWork CudaOps::attention_work(int capacity) const {
+cuda::AttentionWork CudaOps::attention_work(const StepInputs& in) const {
   cuda::AttentionWork work;
-  auto* header = work_.as<std::int32_t>();
+  auto* header = (in.is_last_rows ? last_work_ : work_).as<std::int32_t>();
   work.n_items = header;
   work.n_taken = header + 32;
   work.n_done = header + 48;
-  work.items = reinterpret_cast<cuda::AttentionItem*>(header + 64);
+  work.items = reinterpret_cast<cuda::AttentionItem*>(header + cuda::kWorkHeaderBytes / 4);
   work.heads_per_kv = shape_.n_heads / shape_.n_kv_heads;
   if (!stream_.hopper)
-    work.tile_rows = cuda::sm80::attention_tile_rows(capacity);
-  else if (is_wide(capacity, shape_.head_dim, work.heads_per_kv))
+    work.tile_rows = cuda::sm80::attention_tile_rows(in.capacity);
+  else if (is_wide(in.capacity, shape_.head_dim, work.heads_per_kv))
     work.tile_rows = cuda::wide_tile_rows(work.heads_per_kv);
   else
-    work.tile_rows = 16;
+    work.tile_rows = cuda::kLeastTileRows;
   return work;
 }
 
@@ -46,7 +46,7 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
   arg.capacity = in.capacity;
   arg.first_group = kv.group == 0;
   arg.scale_log2 = scale * 1.44269504f;
-  arg.work = attention_work(in.capacity);
+  arg.work = attention_work(in);
   if (kv.block_size != cuda::kKeys)
     throw Error(ErrorCode::kUnsupported, "block_size " + std::to_string(kv.block_size) + ": the GPU kernels need 64");
   const int rows = in.capacity * arg.work.heads_per_kv, head_dim = q.shape[2];

@@ -44,6 +44,8 @@ class CudaOps : public Ops {
   void embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) override;
   void project_qkv(Tensor<3> q, const KvLayer& kv, Tensor<2> x, const QkvWeights& w, const RopeTable& rope,
                    float norm_eps, const StepInputs& in) override;
+  void take_rows(Tensor<2> x_out, Tensor<3> q_out, Tensor<2> x, Tensor<3> q, const StepInputs& in) override;
+  bool pays_to_take_rows(int capacity, int max_rows) const override;
   void attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) override;
   void add_project(Tensor<2> x, Tensor<2> a, const PackedMatrix& w, View<const float, 1> next_norm,
                    const StepInputs& in) override;
@@ -54,7 +56,8 @@ class CudaOps : public Ops {
   void sample(SampledRow* out, View<const float, 2> logits, int n_vocab, const StepInputs& in) override;
 
  private:
-  cuda::AttentionWork attention_work(int capacity) const;
+  /// The work list of a step, or that of its last_rows().
+  cuda::AttentionWork attention_work(const StepInputs& in) const;
   /// What the next writer of x is to leave for `norm` (empty: nothing).
   cuda::NextNorm prepare(const Tensor<2>& x, View<const float, 1> norm);
   bool is_prepared(const Tensor<2>& x, View<const float, 1> norm) const;
@@ -81,7 +84,7 @@ class CudaOps : public Ops {
   Buffer squares_;                              // float32 [max tokens, E / 8 or 32]: their sums of squares
   Buffer sampled_, sampled_squares_;            // the same of the rows that are sampled
   Buffer qkv_;                                  // float32 [max tokens, (H + 2K) D]
-  Buffer work_;                                 // int32: attention work list
+  Buffer work_, last_work_;                     // attention work lists: of a step, and of its last_rows()
   Buffer processed_;                            // float32 [max rows, V]: logits after bias and penalties
   Buffer counts_;     // int32 [max rows, V]: occurrences of ids in a row's history, zero between steps
   Buffer best_keys_;  // uint64 [kNarrowRows, kMultiprocessors]: the best rank key that each CTA of a narrow head found

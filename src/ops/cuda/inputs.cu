@@ -73,16 +73,16 @@ __device__ int owner(const std::int32_t* begins, int n_slots, int i) {
   return low;
 }
 
-/// Writes the attention work list, items with many keys first, so that short ones fill the end of a kernel. One CTA;
+/// Writes an attention work list, items with many keys first, so that short ones fill the end of a kernel. One CTA;
 /// `cu` and `tiles` are running sums of tokens and tiles over slots.
 __device__ void list_items(const StepInputs& in, const cuda::AttentionWork& work, const std::int32_t* cu,
-                           const std::int32_t* tiles) {
+                           const std::int32_t* tiles, const std::int32_t* prefixes) {
   __shared__ std::int32_t begins[kCostClasses];
   const int n_slots = in.shape.n_slots(), n_items = tiles[n_slots], thread = threadIdx.x;
   const auto make = [&](int i) {
     const int slot = owner(tiles, n_slots, i);
-    return cuda::AttentionItem{
-        slot, tiles[slot + 1] - 1 - i, cu[slot], cu[slot + 1] - cu[slot], in.prefix_lengths[slot], {}, {}};
+    return cuda::AttentionItem{slot, tiles[slot + 1] - 1 - i, cu[slot], cu[slot + 1] - cu[slot], prefixes[slot], {},
+                               {}};
   };
   // Keys in 64s, in classes an eighth apart; class 0 has most.
   const auto cost_class = [&](const cuda::AttentionItem& item) {
@@ -121,6 +121,23 @@ __device__ void list_items(const StepInputs& in, const cuda::AttentionWork& work
   }
 }
 
+// One CTA: the arrays of last_rows(), and with them its running sums of tokens and tiles.
+__device__ void derive_last(const StepInputs& in, const cuda::AttentionWork& work, std::int32_t* cu,
+                            std::int32_t* tiles) {
+  const int n_slots = in.shape.n_slots(), n_real = *in.n_seqs;
+  const int tiles_each = (work.heads_per_kv + work.tile_rows - 1) / work.tile_rows;
+  for (int i = threadIdx.x; i <= n_slots; i += kDeriveThreads) {
+    const bool real = i < n_real;
+    in.last.cu_seqlens[i] = cu[i] = min(i, n_real);
+    tiles[i] = min(i, n_real) * tiles_each;
+    if (i == n_slots) continue;
+    in.last.lengths[i] = real ? 1 : 0;
+    in.last.prefixes[i] = real ? max(in.input_lengths[i] + in.prefix_lengths[i] - 1, 0) : 0;
+    if (i < n_slots - 1) in.last.sample_rows[i] = real ? i : -1;
+  }
+  __syncthreads();
+}
+
 // Copies what prefix hits skipped from host memory to the history. All CTAs stride over a row's ids; each thread has
 // several reads under way, as a trip over the bus is long. A warp looks at 32 slots at once.
 __device__ void take_found(const StepInputs& in) {
@@ -152,8 +169,10 @@ __device__ void take_found(const StepInputs& in) {
 }
 
 // Every CTA derives the running sums for itself (at most 1,025 slots) and then handles its own share of the tokens; CTA
-// 0 also writes the per-slot arrays and the attention work list.
-__global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, cuda::AttentionWork work) {
+// 0 also writes the per-slot arrays and the attention work list. Where there is a last_rows(), one CTA more, which has
+// no tokens, writes what belongs to that.
+__global__ void __launch_bounds__(kDeriveThreads)
+    derive_kernel(StepInputs in, cuda::AttentionWork work, cuda::AttentionWork last_work) {
   __shared__ std::int32_t cu[kMaxSlots + 1], cu_kv[kMaxSlots + 1], tiles[kMaxSlots + 1];
   let_successor_start();
   wait_for_predecessor();
@@ -221,8 +240,11 @@ __global__ void __launch_bounds__(kDeriveThreads) derive_kernel(StepInputs in, c
         if (i < n_real) in.history.lens[in.sampling[i].history_row] = cu_kv[i + 1] - cu_kv[i];
       }
     }
-    list_items(in, work, cu, tiles);
   }
+  const bool is_last = in.has_last_rows() && blockIdx.x == gridDim.x - 1;
+  if (is_last) derive_last(in, last_work, cu, tiles);
+  if (blockIdx.x == 0 || is_last)
+    list_items(in, is_last ? last_work : work, cu, tiles, is_last ? in.last.prefixes : in.prefix_lengths);
 
   for (int t = blockIdx.x * kDeriveThreads + thread; t < in.capacity; t += gridDim.x * kDeriveThreads) {
     const int slot = owner(cu, n_slots, t);
@@ -278,8 +300,10 @@ void CudaOps::fetch_inputs(void* to, const void* const from[2], const std::int32
 }
 
 void CudaOps::derive_inputs(const StepInputs& in) {
-  const cuda::AttentionWork work = attention_work(in.capacity);
-  launch(stream_, (in.capacity + kDeriveThreads - 1) / kDeriveThreads, kDeriveThreads, 0, derive_kernel, in, work);
+  const int n_ctas = (in.capacity + kDeriveThreads - 1) / kDeriveThreads;
+  const bool last = in.has_last_rows();
+  launch(stream_, n_ctas + (last ? 1 : 0), kDeriveThreads, 0, derive_kernel, in, attention_work(in),
+         last ? attention_work(in.last_rows()) : cuda::AttentionWork{});
 }
 
 void CudaOps::embed(Tensor<2> x, const PackedMatrix& table, View<const float, 1> next_norm, const StepInputs& in) {

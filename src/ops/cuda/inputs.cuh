@@ -23,6 +23,9 @@ struct alignas(64) AttentionItem {
   std::int32_t blocks[8];
 };
 
+/// What stands before a work list's items; and no rule of attention has tiles of fewer rows.
+inline constexpr int kWorkHeaderBytes = 256, kLeastTileRows = 16;
+
 /// A tile is `tile_rows` rows of (token, query head of one kv head) of one slot.
 struct AttentionWork {
   AttentionItem* items = nullptr;

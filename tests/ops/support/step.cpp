@@ -34,7 +34,7 @@ Step::Step(Backend& backend, const InputShape& shape, std::vector<std::int32_t> 
   for (Buffer& area : host_) area = device.allocate_host(layout_.bytes);
   device_area_ = device.allocate(layout_.bytes);
   const std::int64_t slots = shape.n_slots(), tokens = shape.max_tokens;
-  derived_ = device.allocate(4 * (4 * (slots + 1) + (2 + shape.n_groups) * tokens));
+  derived_ = device.allocate(4 * (8 * (slots + 1) + (2 + shape.n_groups) * tokens));
   history_ = device.allocate(std::int64_t{4} * shape.max_seqs * shape.max_seq_len);
   history_lens_ = device.allocate(std::int64_t{4} * shape.max_seqs);
   found_ = device.allocate_host(std::int64_t{4} * shape.max_seqs * shape.found_width());
@@ -54,7 +54,8 @@ Step::Step(Backend& backend, const InputShape& shape, std::vector<std::int32_t> 
   in_.bias = reinterpret_cast<const BiasEntry*>(base + layout_.bias);
   in_.banned = ints(layout_.banned);
   auto* next = derived_.as<std::int32_t>();
-  for (std::int32_t** array : {&in_.cu_seqlens, &in_.cu_kv_seqlens, &in_.kv_lens, &in_.sample_rows}) {
+  for (std::int32_t** array : {&in_.cu_seqlens, &in_.cu_kv_seqlens, &in_.kv_lens, &in_.sample_rows, &in_.last.lengths,
+                               &in_.last.prefixes, &in_.last.cu_seqlens, &in_.last.sample_rows}) {
     *array = next;
     next += slots + 1;
   }
