@@ -96,6 +96,7 @@ class Epoch {
     chunk_size_ = std::min(ladder.back(), 1 + below(random_, ladder.back() + unit));
     r.max_eager_tokens = world_.max_seq_len;
     r.skip_padding = !one_in(random_, 3);
+    if (one_in(random_, 2)) r.last_layer = one_in(random_, 4) ? LastLayer::kAll : LastLayer::kSampled;
     if (one_in(random_, 4)) {
       r.policy = GraphPolicy::kMeasured;
       for (int bucket : ladder) r.known_times[bucket] = {1.0 + below(random_, 10), 1.0 + below(random_, 10)};

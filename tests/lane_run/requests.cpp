@@ -116,6 +116,7 @@ namespace {
 testing::LaneOptions solo_lane(const World& world) {
   testing::LaneOptions options = world.lane();
   options.runner.enable_graphs = false;
+  options.runner.last_layer = LastLayer::kAll;
   options.runner.max_seqs = options.runner.max_rows = 1;
   options.runner.max_eager_tokens = world.max_seq_len;
   options.n_blocks = 1 + world.max_seq_len / world.block_size;
