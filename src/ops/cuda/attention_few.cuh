@@ -94,7 +94,8 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
                                                          ((lane / 4 + 8 * i) * Shared::kRowFloats + 4 * tile) * 4);
     return fmaxf(fmaxf(tops.x, tops.y), fmaxf(tops.z, tops.w));
   };
-  // Two meetings a split, of the cluster or of the CTA that is alone: the largest scores are there; the weights are.
+  // Two meetings a split, of the cluster or of the CTA that is alone: the largest scores are there; the weights are. A
+  // CTA that is alone has one split and meets once more at its start; it needs no barrier of one role.
   const auto arrive = [] {
     if constexpr (!kAlone) cluster_arrive();
   };
@@ -132,7 +133,10 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
     for (int split = 0; split < n_splits; ++split) {
       const bool works = first < local_tiles(split);
       wait_copies<0>();
-      role_sync(1);
+      if constexpr (kAlone)
+        meet();
+      else
+        role_sync(1);
       if (split == 0) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
@@ -150,7 +154,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
           mma(s[1], q[step], b1);
         }
       }
-      role_sync(1);
+      if constexpr (!kAlone) role_sync(1);
       if (split + 1 < n_splits) fetch_keys(split + 1);
       commit_copies();
       if (split > 0) meet();  // the weights before these have been pushed
@@ -237,7 +241,10 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
 #pragma unroll
   for (int j = 0; j < kMost; ++j)
     for (int i = 0; i < 4; ++i) total[j][i] = 0.0f;
-  arrive();
+  if constexpr (kAlone)
+    meet();
+  else
+    arrive();
   for (int split = 0; split < n_splits; ++split) {
     const int n_local = local_tiles(split), parity = split % 2;
     meet();  // the largest scores
@@ -255,7 +262,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
     }
     arrive();
     wait_copies<1>();
-    role_sync(0);
+    if constexpr (!kAlone) role_sync(0);
     meet();  // the weights
     if (split + 1 < n_splits) arrive();
 #pragma unroll
@@ -298,7 +305,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
     for (int j = 0; j < kMost; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i) total[j][i] = totals[i / 2].combine(total[j][i], acc[j][i]);
-    role_sync(0);
+    if constexpr (!kAlone) role_sync(0);
     fetch_values(split + 2);
   }
   wait_copies<0>();
