@@ -342,12 +342,10 @@ TEST(Replays, PG07_SparseBucketsCostNoMoreThanEager) {
     Batch batch;
     lane.add(batch, s, 3208);
     const StepResult chosen = lane.runner().run(batch);
+    EXPECT_EQ(chosen.replayed, policy == GraphPolicy::kAlways);  // it would take more than twice eager's time
     EXPECT_EQ(lane.runner().stats().padding_tokens, chosen.replayed ? 8192 - 3208 : 0);
     const double run = median_us([&] { lane.runner().run(batch); }),
                  eager = median_us([&] { lane.runner().run_eager(batch); });
-    if (policy == GraphPolicy::kMeasured) {
-      EXPECT_LE(run, 1.05 * eager);
-    }
     std::printf("%s: 3208 tokens in %.0f us, eager %.0f us\n", chosen.replayed ? "replayed" : "eager", run, eager);
   }
 }

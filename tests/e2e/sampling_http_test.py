@@ -10,6 +10,7 @@ import serve
 
 VOCAB, MAX_SEQ_LEN, SEED = 288, 448, 20261202
 N_SETTINGS, N_CLIENTS = 1000, 16
+SOLO_BYTES = 64 << 20
 COMMON = ["--max-seq-len", MAX_SEQ_LEN, "--chunk-size", 64]
 
 
@@ -64,9 +65,10 @@ def test_a_thousand_settings_among_neighbours():
     """SA10 and the lane in real traffic."""
     bodies = requests()
     with serve.Server(flags=[*COMMON, "--max-seqs", 1, "--threads", 1, "--enable-cuda-graph", "false",
-                             "--enable-prefix-cache", "false"]) as solo:
+                             "--enable-prefix-cache", "false", "--kv-cache-bytes", SOLO_BYTES]) as solo:
+        block_bytes = SOLO_BYTES // int(solo.metric_sum("monograph_kv_blocks"))
         expected = [result(solo, body, stream=False) for body in bodies]
-    pool_bytes = 9 * 2 * 2 * 16 * 64 * 4  # Two of the longest fit: neighbours preempt each other.
+    pool_bytes = 9 * block_bytes  # Two of the longest fit: neighbours preempt each other.
     with serve.Server(flags=[*COMMON, "--max-seqs", 12, "--kv-cache-bytes", pool_bytes]) as server:
         with concurrent.futures.ThreadPoolExecutor(N_CLIENTS) as pool:
             found = list(pool.map(lambda i: result(server, bodies[i], stream=i % 2 == 1), range(N_SETTINGS)))
