@@ -108,7 +108,7 @@ class RunnerImpl : public Runner {
   }
 
   std::int64_t fixed_bytes() const override {
-    std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes() + found_.bytes();
+    std::int64_t bytes = arena_.bytes() + history_.bytes() + history_lens_.bytes();
     bytes += families_.eager->staging().bytes();
     if (families_.extend) bytes += families_.extend->staging().bytes();
     if (families_.decode) bytes += families_.decode->staging().bytes();

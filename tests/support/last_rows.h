@@ -103,8 +103,9 @@ inline void expect_last_rows_do_not_show(LaneOptions options) {
     const CaptureRecord &with = sampled.runner().captures()[i], &without = all.runner().captures()[i];
     const int max_rows = with.family == "decode" ? options.runner.max_seqs : options.runner.max_rows;
     // A GPU's kernels depend on how many rows there are; elsewhere it is one op more.
-    if (options.device == "cpu")
+    if (options.device == "cpu") {
       EXPECT_EQ(with.nodes, without.nodes + (with.bucket >= max_rows ? 1 : 0)) << with.family << with.bucket;
+    }
   }
   const Left wanted = LastRowsSteps(all, HowRun::kReplayed).run();
   ASSERT_EQ(wanted.logits.size(), 11u);

@@ -63,8 +63,9 @@ bool suits(const GemmInputs& in, const Epilogue& epilogue) {
              : Tile::kSegments || k_segments(in.n, in.k) == 1;
 }
 
+/// False, and nothing done, if none of the tiles suits.
 template <typename... Tiles, typename Epilogue>
-void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+bool launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
   double least = 1e30;
   void (*best)(cudaStream_t, const GemmInputs&, const Epilogue&) = nullptr;
   const auto consider = [&]<typename Tile>() {
@@ -75,33 +76,37 @@ void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
     }
   };
   (consider.template operator()<Tiles>(), ...);
-  CHECK(best);
-  best(stream, in, epilogue);
+  if (best) best(stream, in, epilogue);
+  return best != nullptr;
 }
 
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
-  launch_cheapest<WideTile<64, 16, 1, 1, true>, WideTile<64, 32, 1, 1, true>, WideTile<64, 64, 1, 2, true>,
-                  WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
-                  WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(
-      stream, in, epilogue);
+  const bool done =
+      launch_cheapest<WideTile<64, 16, 1, 1, true>, WideTile<64, 32, 1, 1, true>, WideTile<64, 64, 1, 2, true>,
+                      WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
+                      WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(
+          stream, in, epilogue);
+  CHECK(done);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const GatedSilu& epilogue) {
-  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,
-                  WideTile<128, 96, 1, 1>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(stream, in, epilogue);
+  const bool done = launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,
+                                    WideTile<128, 96, 1, 1>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(
+      stream, in, epilogue);
+  CHECK(done);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloat& epilogue) {
-  launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 192, 1, 2>, WideTile<128, 256, 2, 1>>(stream, in,
-                                                                                                   epilogue);
+  const bool done = launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 192, 1, 2>, WideTile<128, 256, 2, 1>>(
+      stream, in, epilogue);
+  CHECK(done);
 }
-/// The qkv product with its end, which may be too much for few rows at once: then it does nothing and returns false.
+/// The qkv product with its end. That may be too much for few rows at once, or no tile may suit heads of such a width
+/// where K is summed in segments: then it does nothing and returns false.
 template <int kHeadDim, bool kByIds>
 bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
-  if (!is_narrow(in)) {
-    launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
-                    WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(stream, in,
-                                                                                                             epilogue);
-    return true;
-  }
+  if (!is_narrow(in))
+    return launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
+                           WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
+        stream, in, epilogue);
   NarrowTuning tuning;
   tuning.teams = narrow_head_teams<kHeadDim / kGroup>(in);
   if (tuning.teams > 0) launch_narrow<1>(stream, in, k_segments(in.n, in.k), tuning, epilogue);

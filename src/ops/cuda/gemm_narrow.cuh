@@ -367,6 +367,9 @@ void launch_narrow(cudaStream_t stream, const GemmInputs& in, int segments, cons
   auto kernel = narrow_kernel<GROUPS, Epilogue>;
   static const bool ready = (allow_shared(kernel, kMostShared), true);
   static_cast<void>(ready);
+  constexpr bool kGathers = requires { Epilogue::kGathers; };
+  CHECK(kGathers || !in.rows);
+  static_assert(GROUPS == 1 || !Epilogue::kWholeHeads);
   const NarrowPlan plan = narrow_plan<GROUPS>(in, segments, tuning);
   const CUtensorMap map = make_block_map(in.w, in.n, in.k, 8 * GROUPS, plan.chunk / 64);
   int cluster = 1;

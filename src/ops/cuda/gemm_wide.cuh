@@ -1,8 +1,8 @@
 // The product for many rows: bulk tensor copies feed a ring in shared memory, one or two warpgroups run wgmma on it,
 // one thread keeps it filled. CTAs form clusters of CM x CN tiles: those of one row of tiles share the rows of `a`,
-// those of one column the weights, each CTA fetching its part for all (multicast). The row count is read from the
-// device, so tiles past it cost nothing; where tiles outnumber CTAs, each CTA goes on to its next tile while the ring
-// fills.
+// those of one column the weights, each CTA fetching its part for all (multicast). Or a cluster has one tile, and each
+// of its CTAs a segment of K. The row count is read from the device, so tiles past it cost nothing; where tiles
+// outnumber CTAs, each CTA goes on to its next tile while the ring fills.
 #pragma once
 #include <algorithm>
 
@@ -300,7 +300,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
         store_tile<BN>(epilogue, d, m, n0, rows, in.n, of_rows, before);
     }
   }
-  // No CTA leaves while others may still write to its shared memory.
+  // No CTA leaves while others may still write to its shared memory. (Where segments of K meet, a warp has waited for
+  // all that comes.)
   if constexpr (Tile::kSharing > 1) cluster_sync();
 #endif
 }
@@ -315,12 +316,17 @@ void launch_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epil
   }();
   const CUtensorMap a = make_tensor_map(in.a, in.readable_rows(), in.k, a_box_rows<Tile>(in)),
                     w = make_tensor_map(in.w, in.n, in.k, Tile::BN / Tile::CM);
-  // CTAs that share K or heads have just one tile to do.
+  constexpr bool kSpreadsHeads = [] {
+    if constexpr (Epilogue::kWholeHeads)
+      return Tile::BN < Epilogue::kHeadDim;
+    else
+      return false;
+  }();
+  // CTAs that share K or heads have just one tile to do, whether or not all of them run at once.
   const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(),
-            n_clusters = Tile::CK > 1 ? n_items : std::min(most_clusters, n_items);
-  CHECK(Tile::CK == 1 || k_segments(in.n, in.k) == Tile::CK);
+            n_clusters = Tile::CK > 1 || kSpreadsHeads ? n_items : std::min(most_clusters, n_items);
+  CHECK(!in.rows && (Tile::CK == 1 || k_segments(in.n, in.k) == Tile::CK));
   if constexpr (!Epilogue::kWholeHeads) CHECK(!Epilogue::kWholePieces || in.n % 32 == 0);
-  if constexpr (Epilogue::kWholeHeads) CHECK(Tile::BN >= Epilogue::kHeadDim || n_clusters == n_items);
   launch_clusters(stream, Tile::kCtas, n_clusters * Tile::kCtas, Tile::kThreads, Tile::kShared, kernel, a, w, in,
                   epilogue);
 }

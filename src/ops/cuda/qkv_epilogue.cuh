@@ -42,7 +42,8 @@ struct QkvRow {
   std::int64_t kv_row;  // of its kv head 0; negative: nowhere (the null block is never written)
   bool valid;
 
-  __device__ QkvRow(const QkvEpilogue& e, int token, bool valid) : token(token), position(0), kv_row(-1), valid(valid) {
+  __device__ QkvRow(const QkvEpilogue& e, int token, bool valid)
+      : token(valid ? token : 0), position(0), kv_row(-1), valid(valid) {
     if (!valid) return;
     position = e.clamped(e.positions[token]);
     const std::int32_t loc = e.kv_locs[token];

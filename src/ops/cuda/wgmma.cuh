@@ -54,13 +54,6 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* ma
       "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(plane)
       : "memory");
 }
-/// `bytes` contiguous bytes (a multiple of 16), into 16-byte-aligned shared memory; completes on the barrier.
-__device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
-                                           std::uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
-}
 
 /// Operand tile in shared memory: rows of 64 bf16 (128 bytes), 128-byte swizzle, groups of 8 rows 1,024 bytes apart.
 __device__ __forceinline__ std::uint64_t operand(std::uint32_t address) {
@@ -83,9 +76,10 @@ __device__ __forceinline__ std::uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// All threads of all CTAs of the cluster meet here. Orders nothing but barrier initialisation (a fence of its own).
+/// All threads of a cluster's CTAs that have not left arrive; who waits sees what the others wrote before they did.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+/// All threads of all CTAs of the cluster meet here. Orders nothing but barrier initialisation (a fence of its own).
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
