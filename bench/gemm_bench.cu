@@ -117,15 +117,9 @@ struct Named {
   }
 };
 
-/// Whether a tile serves a product at all.
-template <typename Tile>
-bool serves(const GemmInputs& in) {
-  return Tile::CK > 1 ? k_segments(in.n, in.k) == Tile::CK : k_segments(in.n, in.k) == 1 || Tile::kSegments;
-}
-
 template <typename Tile>
 void check(Rig& rig, const GemmInputs& in, int rows) {
-  if (!serves<Tile>(in)) return;
+  if (!sums_segments<Tile>(in.n, in.k)) return;
   const auto report = [&](const char* what, int n) {
     rig.n_wrong += n != 0;
     if (n)
@@ -218,7 +212,7 @@ void time_all(Rig& rig, const char* what, int n, int k, const Epilogue& epilogue
     double least = 1e30, chosen = 0;
     std::string best, choice;
     const auto each = [&]<typename Tile>() {
-      if (!serves<Tile>(GemmInputs{rig.a, rig.w, n, k, nullptr, m})) return;
+      if (!sums_segments<Tile>(n, k)) return;
       if constexpr (Epilogue::kWholeHeads) {
         const int d = epilogue.head_dim;
         if (Tile::BN % d != 0 && !(d % Tile::BN == 0 && Tile::CN % (d / Tile::BN) == 0 &&

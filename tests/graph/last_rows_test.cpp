@@ -19,22 +19,20 @@ struct Case {
 
 class LastRows : public ::testing::TestWithParam<Case> {};
 
-TEST_P(LastRows, DoNotShow) {
+LaneOptions options_of(const Case& c) {
   LaneOptions options;
-  options.device = GetParam().device;
-  options.activation_dtype = GetParam().dtype;
-  options.runner.skip_padding = GetParam().skip_padding;
-  options.model.n_layers = GetParam().n_layers;
-  testing::expect_last_rows_do_not_show(options);
+  options.device = c.device;
+  options.activation_dtype = c.dtype;
+  options.runner.skip_padding = c.skip_padding;
+  options.model.n_layers = c.n_layers;
+  return options;
 }
+
+TEST_P(LastRows, DoNotShow) { testing::expect_last_rows_do_not_show(options_of(GetParam())); }
 
 // The last layer's K and V may be found by the second group's tables.
 TEST_P(LastRows, DoNotShowWithTwoGroupsOfBlocks) {
-  LaneOptions options;
-  options.device = GetParam().device;
-  options.activation_dtype = GetParam().dtype;
-  options.runner.skip_padding = GetParam().skip_padding;
-  options.model.n_layers = GetParam().n_layers;
+  LaneOptions options = options_of(GetParam());
   options.group_tags = {"full", "other"};
   testing::expect_last_rows_do_not_show(options);
 }

@@ -99,6 +99,9 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
   const auto arrive = [] {
     if constexpr (!kAlone) cluster_arrive();
   };
+  const auto role_meet = [](int role) {
+    if constexpr (!kAlone) role_sync(role);
+  };
   const auto meet = [] {
     if constexpr (kAlone)
       asm volatile("bar.sync 3, 256;" ::: "memory");  // roles meet in different places: not __syncthreads()
@@ -154,7 +157,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
           mma(s[1], q[step], b1);
         }
       }
-      if constexpr (!kAlone) role_sync(1);
+      role_meet(1);
       if (split + 1 < n_splits) fetch_keys(split + 1);
       commit_copies();
       if (split > 0) meet();  // the weights before these have been pushed
@@ -262,7 +265,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
     }
     arrive();
     wait_copies<1>();
-    if constexpr (!kAlone) role_sync(0);
+    role_meet(0);
     meet();  // the weights
     if (split + 1 < n_splits) arrive();
 #pragma unroll
@@ -305,7 +308,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
     for (int j = 0; j < kMost; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i) total[j][i] = totals[i / 2].combine(total[j][i], acc[j][i]);
-    if constexpr (!kAlone) role_sync(0);
+    role_meet(0);
     fetch_values(split + 2);
   }
   wait_copies<0>();

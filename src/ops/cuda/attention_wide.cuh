@@ -25,10 +25,6 @@ struct WideItem {
   int tile, first_token, length, prefix, kv_head, n_tiles;  // no tiles: the end of the list
 };
 
-/// A value that all lanes have, as one that is known to be the same: loops over it and what they count stay in uniform
-/// registers, which wgmma's operands have to be in.
-__device__ __forceinline__ int uniform(int value) { return __shfl_sync(~0u, value, 0); }
-
 struct RingPosition {
   int stage = 0, phase = 0;
   template <int kStages>

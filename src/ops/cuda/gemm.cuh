@@ -49,23 +49,20 @@ constexpr bool suits() {
     return true;
   }
 }
-/// The same for these inputs. CTAs that share heads have just one tile to do.
+/// The same for these inputs. CTAs that share K or heads have just one tile to do, and should all run at once.
 template <typename Tile, typename Epilogue>
 bool suits(const GemmInputs& in, const Epilogue& epilogue) {
   if constexpr (std::is_same_v<Epilogue, AddResidual>)
     if (epilogue.next.columns > Tile::BN) return false;
-  if constexpr (Epilogue::kWholeHeads)
-    if (Tile::BN < Epilogue::kHeadDim && WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas > kInLargeClusters)
-      return false;
-  return Tile::CK > 1
-             ? k_segments(in.n, in.k) == Tile::CK && WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas <=
-                                                         kInLargeClusters * (Tile::kSmall ? 2 : 1)
-             : Tile::kSegments || k_segments(in.n, in.k) == 1;
+  const int n_ctas = WideGrid<Tile>(in.max_rows, in.n).n_items() * Tile::kCtas;
+  if (spreads_heads<Tile, Epilogue>() && n_ctas > kInLargeClusters) return false;
+  if (Tile::CK > 1 && n_ctas > kInLargeClusters * (Tile::kSmall ? 2 : 1)) return false;
+  return sums_segments<Tile>(in.n, in.k);
 }
 
 /// False, and nothing done, if none of the tiles suits.
 template <typename... Tiles, typename Epilogue>
-bool launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+bool try_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
   double least = 1e30;
   void (*best)(cudaStream_t, const GemmInputs&, const Epilogue&) = nullptr;
   const auto consider = [&]<typename Tile>() {
@@ -80,32 +77,33 @@ bool launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
   return best != nullptr;
 }
 
-inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
-  const bool done =
-      launch_cheapest<WideTile<64, 16, 1, 1, true>, WideTile<64, 32, 1, 1, true>, WideTile<64, 64, 1, 2, true>,
-                      WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
-                      WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(
-          stream, in, epilogue);
+template <typename... Tiles, typename Epilogue>
+void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& epilogue) {
+  const bool done = try_cheapest<Tiles...>(stream, in, epilogue);
   CHECK(done);
+}
+
+inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
+  launch_cheapest<WideTile<64, 16, 1, 1, true>, WideTile<64, 32, 1, 1, true>, WideTile<64, 64, 1, 2, true>,
+                  WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
+                  WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(
+      stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const GatedSilu& epilogue) {
-  const bool done = launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,
-                                    WideTile<128, 96, 1, 1>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(
-      stream, in, epilogue);
-  CHECK(done);
+  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,
+                  WideTile<128, 96, 1, 1>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloat& epilogue) {
-  const bool done = launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 192, 1, 2>, WideTile<128, 256, 2, 1>>(
-      stream, in, epilogue);
-  CHECK(done);
+  launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 192, 1, 2>, WideTile<128, 256, 2, 1>>(stream, in,
+                                                                                                   epilogue);
 }
 /// The qkv product with its end. That may be too much for few rows at once, or no tile may suit heads of such a width
 /// where K is summed in segments: then it does nothing and returns false.
 template <int kHeadDim, bool kByIds>
 bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
   if (!is_narrow(in))
-    return launch_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
-                           WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
+    return try_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
+                        WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
         stream, in, epilogue);
   NarrowTuning tuning;
   tuning.teams = narrow_head_teams<kHeadDim / kGroup>(in);

@@ -32,8 +32,8 @@ struct GemmInputs {
   int max_rows;
   int a_rows = 0;  // rows of a that may be read, if more: tiles that reach past the last one are copied slowly
   RowScale scale{};
-  const std::int32_t* rows =
-      nullptr;  // row m of the product is row rows[m] of a; null: m itself. The head's narrow kernel alone.
+  // Row m of the product is row rows[m] of a; null: m itself. Only the head's narrow kernel gathers rows.
+  const std::int32_t* rows = nullptr;
   __host__ __device__ int readable_rows() const { return a_rows > max_rows ? a_rows : max_rows; }
 };
 

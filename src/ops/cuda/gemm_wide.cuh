@@ -39,6 +39,31 @@ struct WideTile {
   static_assert(BM / CN >= 8 && BN / CM >= 8 && kCtas <= 8 && kStages >= 2);
 };
 
+/// Whether a tile sums the segments of these products as they are to be.
+template <typename Tile>
+bool sums_segments(int n, int k) {
+  const int segments = k_segments(n, k);
+  return Tile::CK > 1 ? segments == Tile::CK : Tile::kSegments || segments == 1;
+}
+
+/// Whether a head of the qkv product is spread over the CTAs of a cluster.
+template <typename Tile, typename Epilogue>
+constexpr bool spreads_heads() {
+  if constexpr (Epilogue::kWholeHeads)
+    return Tile::BN < Epilogue::kHeadDim;
+  else
+    return false;
+}
+
+/// Bytes that other CTAs of a cluster send to one of them after the sums, once a kernel.
+template <typename Tile, typename Epilogue>
+constexpr int bytes_to_meet() {
+  if constexpr (spreads_heads<Tile, Epilogue>())
+    return HeadExchange::bytes(Epilogue::kGroups, Tile::BM);
+  else
+    return Tile::kMeetBytes;
+}
+
 /// How many groups of tiles (a cluster's) there are, and which is whose. Groups go column by column within bands of
 /// kBand rows of groups, so that what runs at one time shares rows and weights in L2.
 template <typename Tile>
@@ -124,8 +149,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
   const std::uint32_t full = exchange + Tile::kExchangeBytes + Tile::kScaleBytes, empty = full + kStages * 8,
                       exchanged = empty + kStages * 8;
   auto* const scales = reinterpret_cast<float*>(raw + (exchange + Tile::kExchangeBytes - shared_address(raw)));
-  const int warpgroup = threadIdx.x / 128, rank = Tile::kCtas > 1 ? static_cast<int>(cluster_rank()) : 0;
-  const int cm = Tile::CK > 1 ? 0 : rank % CM, cn = Tile::CK > 1 ? 0 : rank / CM;
+  const int warpgroup = threadIdx.x / 128, rank = Tile::kSharing > 1 ? static_cast<int>(cluster_rank()) : 0;
+  const int cm = rank % CM, cn = rank / CM;
   const WideSegments<Tile> segments(in);
   const int a_box_bytes = a_box_rows<Tile>(in) * 128, stage_bytes = kDepth * (a_box_bytes * CN + Tile::kWBytes);
   const int cluster = blockIdx.x / Tile::kCtas, n_clusters = gridDim.x / Tile::kCtas;
@@ -136,13 +161,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       barrier_init(full + s * 8, 1);
       barrier_init(empty + s * 8, Tile::kConsumers * (CM + CN - 1));
     }
-    if constexpr (Tile::CK > 1) {
+    if constexpr (constexpr int kBytes = bytes_to_meet<Tile, Epilogue>(); kBytes > 0) {
       barrier_init(exchanged, 1);
-      barrier_expect(exchanged, Tile::kMeetBytes);
-    }
-    if constexpr (Tile::kExchangeBytes > 0 && Epilogue::kWholeHeads) {
-      barrier_init(exchanged, 1);
-      barrier_expect(exchanged, HeadExchange::bytes(Epilogue::kGroups, BM));
+      barrier_expect(exchanged, kBytes);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -224,8 +245,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
     const WideGrid<Tile> grid(single ? in.max_rows : rows, in.n);
     const int thread = threadIdx.x % 128, lane = thread % 32,
               wg_row = (warpgroup - 1) * 64 + thread / 32 * 16 + lane / 4;
-    // The same for all lanes, and known to be.
-    const int wg = __shfl_sync(~0u, warpgroup - 1, 0);
+    const int wg = uniform(warpgroup - 1);
     const std::uint64_t first_a = operand(base + wg * 64 * 128), first_w = operand(base + Tile::kABytes);
     int s = 0, parity = 0;
     // A stage is free once every CTA that reads what this one's peers wrote has read it.
@@ -316,16 +336,10 @@ void launch_wide(cudaStream_t stream, const GemmInputs& in, const Epilogue& epil
   }();
   const CUtensorMap a = make_tensor_map(in.a, in.readable_rows(), in.k, a_box_rows<Tile>(in)),
                     w = make_tensor_map(in.w, in.n, in.k, Tile::BN / Tile::CM);
-  constexpr bool kSpreadsHeads = [] {
-    if constexpr (Epilogue::kWholeHeads)
-      return Tile::BN < Epilogue::kHeadDim;
-    else
-      return false;
-  }();
   // CTAs that share K or heads have just one tile to do, whether or not all of them run at once.
   const int n_items = WideGrid<Tile>(in.max_rows, in.n).n_items(),
-            n_clusters = Tile::CK > 1 || kSpreadsHeads ? n_items : std::min(most_clusters, n_items);
-  CHECK(!in.rows && (Tile::CK == 1 || k_segments(in.n, in.k) == Tile::CK));
+            n_clusters = Tile::CK > 1 || spreads_heads<Tile, Epilogue>() ? n_items : std::min(most_clusters, n_items);
+  CHECK(!in.rows && sums_segments<Tile>(in.n, in.k));
   if constexpr (!Epilogue::kWholeHeads) CHECK(!Epilogue::kWholePieces || in.n % 32 == 0);
   launch_clusters(stream, Tile::kCtas, n_clusters * Tile::kCtas, Tile::kThreads, Tile::kShared, kernel, a, w, in,
                   epilogue);

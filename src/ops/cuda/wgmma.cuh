@@ -55,6 +55,10 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* ma
       : "memory");
 }
 
+/// A value that all lanes have, as one that is known to be the same: loops over it and what they count stay in uniform
+/// registers, which wgmma's operands have to be in.
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
 /// Operand tile in shared memory: rows of 64 bf16 (128 bytes), 128-byte swizzle, groups of 8 rows 1,024 bytes apart.
 __device__ __forceinline__ std::uint64_t operand(std::uint32_t address) {
   return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
