@@ -66,6 +66,9 @@ quote graph_test '^\[  (PASSED|FAILED)'
 # cuda_test in parts; `others` is whatever no other part names.
 tests bits 120 '*/Bits.*'
 tests replays 120 '*Replays.*:*/Poison.*'
+# A million rows: six times as many replays, on both paths. (R10)
+stage 300 replay_rows env MONOGRAPH_REPLAYS=60000 "$build/tests/cuda_test" --gtest_filter='*CG09_TenThousand*'
+quote replay_rows '^\[  (PASSED|FAILED)|replays on'
 tests fidelity 120 '*Fidelity*'
 tests sampling 60 '*/Sampling.*'
 tests calls 60 'Calls.*'

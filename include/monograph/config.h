@@ -25,6 +25,7 @@ struct EngineConfig {
   std::optional<int> max_seq_len;  ///< Prompt and output of one sequence; default: the model's, capped at 8192.
   int max_seqs = 256;              ///< Sequences running at once.
   int max_queue = 1024;            ///< Requests waiting; more are refused with "try later".
+  std::optional<int> spin_us;      ///< How long waiting threads stay awake before they sleep; default: see --help.
   std::optional<int> chunk_size;   ///< Most tokens of one step; default 2048.
   bool enable_chunked_prefill = true;
   bool enable_prefix_cache = true;

@@ -82,6 +82,8 @@ class Engine {
   virtual ResponseStream submit(Request request) = 0;
 
   virtual const ModelInfo& info() const = 0;
+  /// --spin-us as it was resolved, for callers that wait in an event loop of their own.
+  virtual std::chrono::microseconds spin() const { return std::chrono::microseconds(0); }
   virtual std::vector<TokenId> tokenize(std::string_view text, bool add_special, bool parse_special) const = 0;
   /// The ids that a request with this `chat` gets: control tokens only where the template put them.
   virtual std::vector<TokenId> tokenize_chat(const std::string& chat) const = 0;

@@ -71,6 +71,10 @@ void add_limits_group(Options& options, EngineConfig& c) {
       store(c.max_seq_len, whole(1, kMaxSeqLen)), true);
   add("max-seqs", "N", "sequences running at once (default 256)", store(c.max_seqs, whole(1, kMaxSeqs)), true);
   add("max-queue", "N", "requests waiting; more get 429 (default 1024)", store(c.max_queue, whole(1, 1 << 20)));
+  add("spin-us", "N",
+      "microseconds that waiting threads stay awake before they sleep (default 10000 on a GPU with 4 or more CPU "
+      "threads, else 0)",
+      store(c.spin_us, whole(0, 1'000'000)));
   add("chunk-size", "N", "most tokens of one step (default 2048)", store(c.chunk_size, whole(1, kMaxChunk)));
   add("enable-chunked-prefill", "", "cut long prompts into chunks (default on)",
       store(c.enable_chunked_prefill, parse_bool));

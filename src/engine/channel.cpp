@@ -1,14 +1,35 @@
 #include "engine/channel.h"
 
 #include "base/check.h"
+#include "base/stay_awake.h"
 #include "monograph/error.h"
 
 namespace monograph {
+namespace {
+
+/// Of many callers that wait, one may stay awake: the others would take the cores that all of them wait for.
+class AwakeCaller {
+ public:
+  AwakeCaller() : is_one_(!taken_.exchange(true)) {}
+  ~AwakeCaller() {
+    if (is_one_) taken_ = false;
+  }
+  AwakeCaller(const AwakeCaller&) = delete;
+  AwakeCaller& operator=(const AwakeCaller&) = delete;
+  bool is_one() const { return is_one_; }
+
+ private:
+  static inline std::atomic<bool> taken_ = false;
+  const bool is_one_;
+};
+
+}  // namespace
 
 void Channel::push(TokenEvent event) {
   {
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
+    has_events_ = true;
   }
   arrived_.notify_one();
   const std::lock_guard lock(notifier_mutex_);
@@ -16,18 +37,22 @@ void Channel::push(TokenEvent event) {
 }
 
 TokenEvent Channel::pop() {
+  if (const AwakeCaller caller; caller.is_one()) stay_awake([&] { return has_events_.load(); }, spin_);
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [&] { return !events_.empty(); });
-  TokenEvent event = std::move(events_.front());
-  events_.pop_front();
-  return event;
+  return take_first();
 }
 
 std::optional<TokenEvent> Channel::try_pop() {
   const std::lock_guard lock(mutex_);
   if (events_.empty()) return std::nullopt;
+  return take_first();
+}
+
+TokenEvent Channel::take_first() {
   TokenEvent event = std::move(events_.front());
   events_.pop_front();
+  has_events_ = !events_.empty();
   return event;
 }
 
@@ -54,13 +79,16 @@ void Inbox::push(std::vector<std::unique_ptr<Sequence>> sequences) {
                                             std::to_string(capacity_) + "; try again later");
     n_waiting_ += n;
     for (auto& sequence : sequences) arrived_.push_back(std::move(sequence));
+    has_news_ = true;
   }
   changed_.notify_one();
 }
 
 std::vector<std::unique_ptr<Sequence>> Inbox::take(bool wait) {
+  if (wait) stay_awake([&] { return has_news_.load(); }, spin_);
   std::unique_lock lock(mutex_);
   if (wait) changed_.wait(lock, [&] { return !arrived_.empty() || closed_; });
+  has_news_ = closed_;
   return std::exchange(arrived_, {});
 }
 
@@ -75,6 +103,7 @@ void Inbox::close(std::string why) {
     const std::lock_guard lock(mutex_);
     if (!closed_) why_closed_ = std::move(why);
     closed_ = true;
+    has_news_ = true;
   }
   changed_.notify_all();
 }

@@ -1,5 +1,7 @@
 // The two queues between callers and the engine thread: requests down, events up. Values are moved once, never shared.
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -16,6 +18,9 @@ namespace monograph {
 /// Events of one request, engine → caller.
 class Channel {
  public:
+  /// `spin`: how long pop() stays awake before it sleeps. Of all callers at most one does so at a time.
+  explicit Channel(std::chrono::microseconds spin = {}) : spin_(spin) {}
+
   void push(TokenEvent event);
   /// Waits for an event. The engine ends every sequence with one, so this returns.
   TokenEvent pop();
@@ -24,17 +29,22 @@ class Channel {
   void set_notifier(std::function<void()> notify);
 
  private:
+  TokenEvent take_first();  // under mutex_; there is one
+
+  const std::chrono::microseconds spin_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<TokenEvent> events_;
-  std::mutex notifier_mutex_;  // held while a notifier runs; never taken inside mutex_
+  std::atomic<bool> has_events_ = false;  // what events_ says, to look at without the lock
+  std::mutex notifier_mutex_;             // held while a notifier runs; never taken inside mutex_
   std::function<void()> notify_;
 };
 
 /// Requests, callers → engine. Bounded by the sequences that were never admitted, wherever they wait.
 class Inbox {
  public:
-  explicit Inbox(int capacity) : capacity_(capacity) {}
+  /// `spin`: how long take() stays awake before it sleeps.
+  explicit Inbox(int capacity, std::chrono::microseconds spin = {}) : capacity_(capacity), spin_(spin) {}
 
   /// All sequences of one request, or none: Error(kTryLater) when they do not fit, kUnavailable after close().
   void push(std::vector<std::unique_ptr<Sequence>> sequences);
@@ -51,11 +61,13 @@ class Inbox {
 
  private:
   const int capacity_;
+  const std::chrono::microseconds spin_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Sequence>> arrived_;
   int n_waiting_ = 0;
   bool closed_ = false;
+  std::atomic<bool> has_news_ = false;  // something has arrived, or the inbox is closed; to look at without the lock
   std::string why_closed_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cache/reservation.h"
+#include "device/cpu/thread_pool.h"
 #include "engine/loop.h"
 #include "engine/memory_budget.h"
 #include "engine/request_check.h"
@@ -41,6 +42,9 @@ std::uint64_t random_seed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
+/// On a GPU there are cores to spare, and first tokens that are due in less than a thread takes to wake twice.
+int default_spin_us(const Device& device) { return device.memory().own && cpu::usable_cpus() >= 4 ? 10'000 : 0; }
+
 class EngineImpl : public Engine {
  public:
   EngineImpl(const EngineConfig& config, Log log, const std::function<bool()>& cancelled);
@@ -48,6 +52,7 @@ class EngineImpl : public Engine {
   ResponseStream submit(Request request) override;
 
   const ModelInfo& info() const override { return info_; }
+  std::chrono::microseconds spin() const override { return spin_; }
   std::vector<TokenId> tokenize(std::string_view text, bool add_special, bool parse_special) const override {
     return tokenizer().encode(text, {.add_special = add_special, .parse_special = parse_special});
   }
@@ -109,6 +114,7 @@ class EngineImpl : public Engine {
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Metrics> metrics_;
   ModelConfig model_config_;
+  std::chrono::microseconds spin_{0};
   std::int64_t outside_ = 0;  ///< Device memory in use before the weights came.
   int capacity_ = 0;          ///< Blocks that requests can have; does not change.
   std::atomic<std::int64_t> n_requests_{0};
@@ -143,6 +149,7 @@ void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& c
       .allow_untested_gpu = config.allow_untested_gpu};
   backend_ = make_backend(options, log_);
   model_config_ = files->config();
+  spin_ = std::chrono::microseconds(config.spin_us.value_or(default_spin_us(*backend_.device)));
   check_memory(config);
   int last_tenth = 0;
   model_ = load_model(*files, backend_, resolved_.max_seq_len, [&](std::int64_t done, std::int64_t total) {
@@ -305,6 +312,7 @@ void EngineImpl::start_loop(const EngineConfig& config) {
                                 .vocab_size = limits_.vocab_size,
                                 .position_factor = model_->config().position_factor},
                   .max_queue = resolved_.max_queue,
+                  .spin = spin_,
                   .position_factor = model_->config().position_factor,
                   .audit = config.audit,
                   .step_log = config.step_log};
@@ -332,7 +340,7 @@ ResponseStream EngineImpl::accept(Request request, TimePoint submitted) {
   if (request.id.empty()) request.id = "request-" + std::to_string(++n_requests_);
 
   auto state = std::make_shared<RequestState>(request.n);
-  auto channel = std::make_shared<Channel>();
+  auto channel = std::make_shared<Channel>(spin_);
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (int i = 0; i < request.n; ++i) {
     auto sequence = make_sequence(request, ids, max_tokens, seed + static_cast<std::uint64_t>(i));

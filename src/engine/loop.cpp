@@ -32,7 +32,7 @@ Loop::Loop(LoopConfig config, Runner& runner, BlockPool& pool, Metrics& metrics,
       metrics_(metrics),
       log_(std::move(log)),
       step_log_(config_.step_log),
-      inbox_(config_.max_queue),
+      inbox_(config_.max_queue, config_.spin),
       scheduler_(config_.scheduler, pool),
       heartbeat_ns_(now_ns()),
       stop_at_ns_(std::numeric_limits<std::int64_t>::max()) {

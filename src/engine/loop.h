@@ -22,8 +22,9 @@ namespace monograph {
 struct LoopConfig {
   SchedulerConfig scheduler;
   int max_queue = 1024;
-  int position_factor = 0;  ///< P of the model.
-  bool audit = false;       ///< Check every block after every round, and stop at the first that is wrong (tests).
+  std::chrono::microseconds spin{0};  ///< How long the idle thread stays awake before it sleeps.
+  int position_factor = 0;            ///< P of the model.
+  bool audit = false;  ///< Check every block after every round, and stop at the first that is wrong (tests).
   std::string step_log;
   /// A device's context does not recover from a fault (STYLE.md): called on the engine thread once every request has
   /// been ended with an error. Empty: ends the process.

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -73,7 +74,11 @@ struct Server::Impl final : Executor {
   void finish();
   void wait();
 
+  /// The event loop's thread. It stays awake for a while after its last work, as --spin-us says.
+  void run();
+
   const ServerConfig config_;
+  std::atomic<std::int64_t> spin_us_ = 0;
   asio::io_context io_{1};
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> keep_running_;
   tcp::acceptor acceptor_{io_};
@@ -181,12 +186,19 @@ void Server::Impl::finish() {
   keep_running_.reset();
 }
 
+void Server::Impl::run() {
+  for (auto awake_until = Clock::now(); !io_.stopped();) {
+    const bool worked = io_.poll() > 0 || (Clock::now() >= awake_until && io_.run_one() > 0);
+    if (worked) awake_until = Clock::now() + std::chrono::microseconds(spin_us_);
+  }
+}
+
 void Server::Impl::wait() {
   const std::lock_guard lock(thread_mutex_);
   if (thread_.joinable())
     thread_.join();
   else
-    io_.run();  // Never started: only a stop can be waiting here.
+    run();  // Never started: only a stop can be waiting here.
   workers_.join();
   // What the workers handed back finds no client any more; its streams are destroyed here, before the engine.
   io_.restart();
@@ -209,10 +221,13 @@ std::string Server::url() const {
 void Server::start() {
   const std::lock_guard lock(impl_->thread_mutex_);
   impl_->accept();
-  impl_->thread_ = std::thread([impl = impl_.get()] { impl->io_.run(); });
+  impl_->thread_ = std::thread([impl = impl_.get()] { impl->run(); });
 }
 
-void Server::set_engine(Engine* engine) { impl_->routes_.set_engine(engine); }
+void Server::set_engine(Engine* engine) {
+  impl_->routes_.set_engine(engine);
+  impl_->spin_us_ = engine ? engine->spin().count() : 0;
+}
 
 void Server::request_stop(milliseconds deadline) {
   impl_->post([impl = impl_.get(), stop_at = Clock::now() + deadline] { impl->begin_drain(stop_at); });

@@ -20,7 +20,7 @@ struct ServerConfig {
   int max_header_bytes = 32 << 10;
   int max_connections = 4096;
   std::int64_t max_unsent_bytes = 4 << 20;  ///< A reader that lets more pile up is dropped.
-  int inline_body_bytes = 8 << 10;          ///< Longer bodies are parsed and tokenized on a worker.
+  int inline_body_bytes = 24 << 10;         ///< Longer bodies are parsed and tokenized on a worker.
 
   std::chrono::milliseconds header_timeout{10'000};  ///< First byte to the end of the header.
   std::chrono::milliseconds body_timeout{30'000};    ///< For the body, plus a second per 8 KiB received.

@@ -13,19 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/stay_awake.h"
+
 namespace monograph::cpu {
 namespace {
 
 // How long a thread looks for work before it sleeps: a little longer than the gap between two ops of a forward.
 constexpr int kSpins = 4000;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 /// CPUs granted by the cgroup's quota, or 0 for no limit.
 double cgroup_quota() {
@@ -102,7 +96,7 @@ struct ThreadPool::Impl {
     for (;;) {
       std::uint32_t now = generation.load(std::memory_order_acquire);
       for (int spin = 0; now == last && spin < kSpins; ++spin) {
-        relax();
+        pause_briefly();
         now = generation.load(std::memory_order_acquire);
       }
       if (now == last) {
@@ -168,7 +162,7 @@ void ThreadPool::parallel_for(std::int64_t n, std::int64_t grain,
   std::int64_t done = s.n_done.load(std::memory_order_acquire);
   for (int spin = 0; done < n_pieces; ++spin, done = s.n_done.load(std::memory_order_acquire)) {
     if (spin < kSpins)
-      relax();
+      pause_briefly();
     else
       s.n_done.wait(done, std::memory_order_acquire);
   }
