@@ -308,6 +308,7 @@ TEST_F(Streams, LeavingWhileAnotherRequestWaitsInTheBuffer) {
 
 TEST_F(Streams, LeavingWhileAWorkerTokenizes) {
   engine.info_.max_seq_len = 1'000'000;
+  config.inline_body_bytes = 8000;
   start();
   std::atomic<bool> may_go{false}, is_in{false};
   engine.on_submit = [&](const Request&) {
