@@ -93,6 +93,7 @@ stage 120 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=-
 quote smoke '^ok|^FAIL|step '
 # Sixteen clients with shared prefixes among running decodes, prompts above the largest bucket, streams, dropped connections.
 stage 180 traffic env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SERVE_FLAGS=--device cuda" \
+  MONOGRAPH_TINY_MODEL=tests/golden/models/width256-q4_k_m.gguf \
   "MONOGRAPH_TEST_MODEL=${MONOGRAPH_TEST_MODEL:-$configs/SmolLM2-135M}" python3 -B tests/e2e/traffic_test.py test_sixteen_clients \
   test_long_prompt_takes_three_replays test_streams_equal_whole_answers test_chat_streams_equal_whole_answers test_many_dropped_streams
 quote traffic '^ok|^FAIL'

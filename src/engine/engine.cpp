@@ -42,6 +42,13 @@ std::uint64_t random_seed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
+void check_block_size(int size, int needed) {
+  if (needed != 0 && size != needed)
+    throw Error(ErrorCode::kInvalidArgument,
+                "--block-size " + std::to_string(size) + ": the GPU's kernels need " + std::to_string(needed),
+                "block-size");
+}
+
 /// On a GPU there are cores to spare, and first tokens that are due in less than a thread takes to wake twice.
 int default_spin_us(const Device& device) { return device.memory().own && cpu::usable_cpus() >= 4 ? 10'000 : 0; }
 
@@ -149,6 +156,7 @@ void EngineImpl::load(const EngineConfig& config, const std::function<bool()>& c
       .allow_untested_gpu = config.allow_untested_gpu};
   backend_ = make_backend(options, log_);
   model_config_ = files->config();
+  check_block_size(resolved_.block_size, backend_.ops->needed_block_size());
   spin_ = std::chrono::microseconds(config.spin_us.value_or(default_spin_us(*backend_.device)));
   check_memory(config);
   int last_tenth = 0;

@@ -65,6 +65,8 @@ class Ops {
   virtual std::int64_t workspace_bytes(const WorkspaceShape&) const { return 0; }
   /// F32 or BF16: the dtype of every activation tensor and of the KV cache.
   virtual DType activation_dtype() const = 0;
+  /// The block size that attend() needs; 0: any.
+  virtual int needed_block_size() const { return 0; }
 
   /// Takes the bytes over into the backend's layout; `head_dim` for kQkv, whose heads a backend may lay out its own
   /// way. Throws Error(kUnsupported) naming a dtype it cannot pack.

@@ -197,6 +197,19 @@ TEST(Memory, CG22_TooLittleEndsInOneLineWhoseAdviceStarts) {
   }
 }
 
+// A block size that the kernels do not have is refused at start, not by each step.
+TEST(BugLog, BlockSizesThatTheKernelsDoNotHaveAreRefusedAtStart) {
+  EngineConfig config = tiny();
+  config.block_size = 16;
+  try {
+    Engine::load(config);
+    FAIL() << "started";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(std::string(e.what()), "--block-size 16: the GPU's kernels need 64");
+  }
+}
+
 // CG01, CG23: sizes between those of the captured decode graphs; nothing of padding reaches the books.
 TEST(BugLog, CG01_CG23_StreamsBetweenTheDecodeBuckets) {
   for (const int n : {3, 5, 6, 7}) {

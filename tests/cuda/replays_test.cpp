@@ -225,7 +225,9 @@ TEST_P(RandomReplays, CG09_TenThousandInRandomOrder) {
     }
     n_rows += static_cast<int>(batch.rows.size());
     n_decode += decode;
-    if (step % 100 == 99) ASSERT_EQ(blocks(), kept) << "K and V after step " << step;
+    if (step % 100 == 99) {
+      ASSERT_EQ(blocks(), kept) << "K and V after step " << step;
+    }
   }
   std::printf("%d replays on %s, %d of them decode: %d rows bit for bit as alone\n", n_steps, GetParam(), n_decode,
               n_rows);

@@ -27,11 +27,14 @@ cuda::AttentionWork CudaOps::attention_work(const StepInputs& in) const {
   if (!stream_.hopper)
     work.tile_rows = cuda::sm80::attention_tile_rows(in.capacity);
   else if (is_wide(in.capacity, shape_.head_dim, work.heads_per_kv))
-    work.tile_rows = cuda::wide_tile_rows(work.heads_per_kv);
+    work.tile_rows =
+        cuda::wide_tile_rows(in.capacity, work.heads_per_kv, shape_.n_kv_heads, device_.n_multiprocessors());
   else
     work.tile_rows = cuda::kLeastTileRows;
   return work;
 }
+
+int CudaOps::needed_block_size() const { return cuda::kKeys; }
 
 void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale, const StepInputs& in) {
   cuda::AttentionArguments arg{};
@@ -47,8 +50,7 @@ void CudaOps::attend(Tensor<3> out, Tensor<3> q, const KvLayer& kv, float scale,
   arg.first_group = kv.group == 0;
   arg.scale_log2 = scale * 1.44269504f;
   arg.work = attention_work(in);
-  if (kv.block_size != cuda::kKeys)
-    throw Error(ErrorCode::kUnsupported, "block_size " + std::to_string(kv.block_size) + ": the GPU kernels need 64");
+  CHECK(kv.block_size == cuda::kKeys);
   const int rows = in.capacity * arg.work.heads_per_kv, head_dim = q.shape[2];
   // Every slot with tokens, the sentinel too, may leave one tile partly filled.
   const int tile_rows = arg.work.tile_rows, n_slots = std::min(in.shape.n_slots(), in.capacity);

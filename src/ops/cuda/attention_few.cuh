@@ -104,7 +104,7 @@ __device__ __forceinline__ void few_attention(const AttentionArguments& arg, con
   };
   const auto meet = [] {
     if constexpr (kAlone)
-      asm volatile("bar.sync 3, 256;" ::: "memory");  // roles meet in different places: not __syncthreads()
+      asm volatile("barrier.sync 3, 256;" ::: "memory");  // roles meet in different places: not __syncthreads()
     else
       cluster_wait();
   };

@@ -1,6 +1,7 @@
 // Attention for many rows: bulk tensor copies bring query tiles and a ring of key and value blocks, two warpgroups of
 // 64 rows run wgmma on them. CTAs stay and take work items, longest first, until none is left; while a warpgroup weighs
-// the scores of one key tile, the tensor cores work on its values of the tile before and on the other warpgroup's.
+// the scores of one key tile, the tensor cores work on its values of the tile before and on the other warpgroup's. An
+// item is at most 128 rows of whole tokens; of one with at most 64, the second warpgroup only lets tiles go.
 #pragma once
 #include "ops/cuda/attention.cuh"
 #include "ops/cuda/attention_wgmma.cuh"
@@ -8,8 +9,12 @@
 
 namespace monograph::cuda {
 
-/// Rows of (token, query head of one kv head) that an item has: whole tokens.
-inline int wide_tile_rows(int heads_per_kv) { return 128 / heads_per_kv * heads_per_kv; }
+/// Rows of (token, query head of one kv head) that an item has: whole tokens, of one warpgroup while that gives each
+/// warpgroup a multiprocessor of its own, else of two.
+inline int wide_tile_rows(int capacity, int heads_per_kv, int n_kv_heads, int n_multiprocessors) {
+  const bool alone = heads_per_kv <= 64 && capacity * heads_per_kv / 64 * n_kv_heads <= n_multiprocessors;
+  return (alone ? 64 : 128) / heads_per_kv * heads_per_kv;
+}
 
 /// Tiles in shared memory have rows of 64 values; a head of more than 64 lies in two of them, columns past it zero.
 template <int D>

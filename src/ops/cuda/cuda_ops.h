@@ -35,6 +35,7 @@ class CudaOps : public Ops {
   CudaOps(CudaDevice& device, bool hopper);
 
   DType activation_dtype() const override { return DType::kBF16; }
+  int needed_block_size() const override;
   void reserve(const WorkspaceShape& shape) override;
   std::int64_t workspace_bytes(const WorkspaceShape& shape) const override;
   std::unique_ptr<PackedMatrix> pack(std::span<const MatrixPart> parts, MatrixRole role, int head_dim) override;
