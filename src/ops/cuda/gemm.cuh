@@ -16,26 +16,31 @@ void gemm_narrow(cudaStream_t stream, const GemmInputs& in, const Epilogue& epil
 inline constexpr int kInLargeClusters = 120;
 
 /// Cycles that a product takes with these tiles, near enough to choose by: in as many waves as the tiles need, the
-/// tensor cores' time, a multiprocessor's intake or the L2's output, whichever is longest, and what a tile costs
-/// besides. The constants are fitted to the times that gemm_bench gives for both Qwen3 shapes on an H200 (the tile
-/// chosen is within 2 % of the best on average).
+/// tensor cores' time, a multiprocessor's intake, the L2's output or what the ring's length lets be under way,
+/// whichever is longest, and what a tile costs besides. The constants are fitted to the times that gemm_bench gives for
+/// both Qwen3 shapes on an H200 (the tile chosen is within 2 % of the best on average).
 template <typename Tile>
 double wide_cycles(int rows, int n, int k, bool heads) {
-  constexpr double kIntake = 66, kL2 = 11000;  // bytes a cycle: of one multiprocessor, of all
-  constexpr double kTensor = 1.25;             // what the tensor cores take over what they could
-  // Cycles: least of a box, of a tile, of 64 of its values, of a head's sums that two CTAs exchange.
-  constexpr double kBox = (Tile::kDepth == 2 ? 264 : 405) + 1.1 * Tile::BN + (Tile::kCtas > 1 ? 10 : 0);
-  constexpr double kTile = 1870, kRow = 15, kExchange = 6000;
+  constexpr double kIntake = 61, kL2 = 8000;  // bytes a cycle: of one multiprocessor, of all
+  constexpr double kLatency = 2180;           // cycles from a copy's start to its end
+  constexpr double kTensor = 1.25;            // what the tensor cores take over what they could
+  // Cycles: least of a box, of a tile, of 64 of its values, of a head's sums that two CTAs exchange, of segments that
+  // meet.
+  constexpr double kBox = 400.0 / Tile::kDepth + 1.3 * Tile::BN + (Tile::kCtas > 1 ? 112 : 0);
+  constexpr double kTile = 1230, kRow = 12, kExchange = 3740,
+                   kMeet = Tile::CK > 1 ? 1300 + 0.39 * Tile::BM * Tile::BN : 0;
   const WideGrid<Tile> grid(rows, n);
   const int at_once = (Tile::kCtas <= 2 ? kMultiprocessors : kInLargeClusters) / Tile::kCtas * (Tile::kSmall ? 2 : 1);
   const double waves = (grid.n_items() + at_once - 1) / at_once, busy = std::min(grid.n_items(), at_once) * Tile::kCtas;
-  const double met = Tile::CK > 1 ? 2000 : 0;  // segments that meet
-  const double sharing = std::max(1.0, busy / kMultiprocessors);
-  const double tensor = kTensor * 2 * Tile::BN * (Tile::BM / 64) * sharing,
-               intake = Tile::kBoxBytes / kIntake * sharing,
+  const double sharing = std::max(1.0, busy / kMultiprocessors),
+               alone = Tile::kSmall ? std::max(1.0, sharing / 2) : sharing;
+  const double box =
+      std::min(Tile::BM, (rows + 7) / 8 * 8) * 128 + Tile::kWBytes;  // rows that do not exist cost nothing
+  const double tensor = kTensor * 2 * Tile::BN * (Tile::BM / 64) * sharing, intake = box / kIntake * sharing,
+               under_way = box * kLatency / ((Tile::kStages - 1) * Tile::kStageBytes) * alone,
                l2 = busy * (Tile::kABytes / Tile::CN + Tile::kWBytes / Tile::CM) / kL2;
-  return waves * (k / 64 / Tile::CK * std::max({tensor, intake, l2, kBox}) + kTile +
-                  kRow * Tile::BN * Tile::BM / 64 / Tile::CK + met + (heads && Tile::BN < 128 ? kExchange : 0));
+  return waves * (k / 64 / Tile::CK * std::max({tensor, intake, under_way, l2, kBox}) + kTile +
+                  kRow * Tile::BN * Tile::BM / 64 / Tile::CK + kMeet + (heads && Tile::BN < 128 ? kExchange : 0));
 }
 
 /// Whether a tile can end a product with that epilogue: a head of the qkv product lies whole in a tile, or spread over
@@ -84,13 +89,13 @@ void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
 }
 
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
-  launch_cheapest<WideTile<64, 16, 1, 1, true>, WideTile<64, 32, 1, 1, true>, WideTile<64, 64, 1, 2, true>,
-                  WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
-                  WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>>(
-      stream, in, epilogue);
+  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 32, 1, 1, true, 1, true>,
+                  WideTile<64, 64, 1, 1, true, 1, true>, WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>,
+                  WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>,
+                  WideTile<64, 64, 1, 1, false, 4>, WideTile<128, 64, 1, 1, false, 4>>(stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const GatedSilu& epilogue) {
-  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,
+  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1, false, 1, true>, WideTile<128, 48, 1, 1>,
                   WideTile<128, 96, 1, 1>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloat& epilogue) {
@@ -102,7 +107,7 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloa
 template <int kHeadDim, bool kByIds>
 bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
   if (!is_narrow(in))
-    return try_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
+    return try_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true, 1, true>, WideTile<64, 96, 1, 2>,
                         WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
         stream, in, epilogue);
   NarrowTuning tuning;

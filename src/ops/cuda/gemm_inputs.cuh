@@ -13,6 +13,7 @@ struct RowScale {
   const float* squares = nullptr;  // [rows, K / columns]: sums of squares of x over `columns` neighbours
   int columns = 0;                 // square_columns()
   float eps = 0.0f;
+  const float* ready = nullptr;  // [rows]: what rows are multiplied by, where a kernel has summed the squares before
 };
 
 /// What whoever writes x leaves for the norm that follows (row_norm.cuh). No weight: none follows.

@@ -16,7 +16,7 @@ namespace monograph::cuda {
 
 /// kSegments_: whether it can sum segments of K apart (k_segments), which takes twice the accumulators. CK_: or so many
 /// segments in so many CTAs of a cluster, which share nothing else.
-template <int BM_, int BN_, int CM_, int CN_, bool kSegments_ = false, int CK_ = 1>
+template <int BM_, int BN_, int CM_, int CN_, bool kSegments_ = false, int CK_ = 1, bool kDeep_ = false>
 struct WideTile {
   static constexpr int BM = BM_, BN = BN_, CM = CM_, CN = CN_, CK = CK_, kSharing = CM * CN, kCtas = kSharing * CK,
                        kConsumers = BM / 64;
@@ -25,8 +25,9 @@ struct WideTile {
   // A stage holds kDepth boxes of 64 values of K: where little is computed on one, two a barrier cost less.
   static constexpr int kABytes = BM * 128, kWBytes = BN * 128, kBoxBytes = kABytes + kWBytes,
                        kDepth = kBoxBytes <= 24 * 1024 ? 2 : 1, kStageBytes = kDepth * kBoxBytes;
-  // Small tiles leave room for the next kernel's CTA, whose weights are then under way early.
-  static constexpr bool kSmall = BM == 64 && kBoxBytes <= 24 * 1024;
+  // Small tiles leave room for a second CTA, the next kernel's, whose weights are then under way early. kDeep: they do
+  // not, for the ring's length bounds what can be under way.
+  static constexpr bool kDeep = kDeep_, kSmall = BM == 64 && kBoxBytes <= 24 * 1024 && !kDeep;
   static constexpr int kStages = std::min(12, (kSmall ? 104 : 200) * 1024 / kStageBytes);
   static constexpr int kExchangeBytes = BN < 256 && CN > 1 ? kMaxGroups* BM * 4 : 0;
   static constexpr bool kSplitsRegisters = kConsumers == 2 && !kSmall;
@@ -269,7 +270,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
       }();
       // A warp asks for the scales of its own 16 rows.
       const int warp_row = wg_row - lane / 4;
-      if (Epilogue::kAfterNorm && in.scale.squares)
+      RowScales of_rows;
+      if (Epilogue::kAfterNorm && in.scale.ready)
+        of_rows = {in.scale.ready[min(m, rows - 1)], in.scale.ready[min(m + 8, rows - 1)]};
+      else if (Epilogue::kAfterNorm && in.scale.squares)
         leave_row_scales<8>(in, m - lane / 4, 16, rows, scales + warp_row, 0, 1);
       float d[BN / 2], total[Tile::kSegments ? BN / 2 : 1];
 #pragma unroll
@@ -307,8 +311,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kSmall ? 2 : 1)
           for (int i = 0; i < BN / 2; ++i) d[i] = total[i];
       if constexpr (Tile::CK > 1)
         if (!meet_segments<Tile>(d, base, exchanged)) continue;
-      RowScales of_rows;
-      if (Epilogue::kAfterNorm && in.scale.squares) {
+      if (Epilogue::kAfterNorm && in.scale.squares && !in.scale.ready) {
         __syncwarp();
         of_rows = {scales[wg_row], scales[wg_row + 8]};
         __syncwarp();

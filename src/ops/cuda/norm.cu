@@ -19,15 +19,26 @@ using cuda::wait_for_predecessor;
 constexpr int kPreparedRows = 128;
 
 // What add_project and embed leave for the norm that follows, where they did not: of row r, or of row rows[r] alone.
+// With `scales` the squares are summed here and now.
 __global__ void __launch_bounds__(128)
-    prepare_kernel(cuda::NextNorm next, const __nv_bfloat16* x, const std::int32_t* rows, const std::int32_t* n_rows) {
+    prepare_kernel(cuda::NextNorm next, const __nv_bfloat16* x, const std::int32_t* rows, const std::int32_t* n_rows,
+                   float* scales, float eps) {
   let_successor_start();
   wait_for_predecessor();
   const int r = blockIdx.x;
   if (n_rows && r >= *n_rows) return;
   const int row = rows ? rows[r] : r;
   if (row < 0) return;
-  cuda::leave_row(next, r, reinterpret_cast<const int4*>(x + static_cast<std::int64_t>(row) * next.n), nullptr, next.n);
+  const auto* from = reinterpret_cast<const int4*>(x + static_cast<std::int64_t>(row) * next.n);
+  if (!scales) return cuda::leave_row(next, r, from, nullptr, next.n);
+  extern __shared__ float squares[];
+  cuda::leave_row({next.weight, next.weighted + static_cast<std::int64_t>(r) * next.n, squares, next.n, next.columns},
+                  0, from, nullptr, next.n);
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  float scale[1];
+  cuda::row_scales<1>({squares, next.columns, eps}, next.n, nullptr, 0, 1, scale);
+  if (threadIdx.x == 0) scales[r] = scale[0];
 }
 
 /// The inputs of a product of w with rows that `next` was left of.
@@ -211,7 +222,8 @@ void CudaOps::head_logits(View<float, 2> logits, Tensor<2> x, View<const float, 
   } else {
     const cuda::NextNorm sampled{norm.data, sampled_.as<__nv_bfloat16>(), sampled_squares_.as<float>(), x.shape[1],
                                  cuda::square_columns(max_rows)};
-    launch(stream_, max_rows, 128, 0, prepare_kernel, sampled, x.as<const __nv_bfloat16>(), in.sample_rows, in.n_seqs);
+    launch(stream_, max_rows, 128, 0, prepare_kernel, sampled, x.as<const __nv_bfloat16>(), in.sample_rows, in.n_seqs,
+           nullptr, norm_eps);
     rows = inputs_of(sampled, norm_eps, matrix, in.n_seqs, max_rows);
   }
   const cuda::StoreFloat store{logits.data, logits.shape[1], logits.shape[1]};
@@ -236,10 +248,17 @@ cuda::NextNorm CudaOps::prepare(const Tensor<2>& x, View<const float, 1> norm) {
 
 cuda::GemmInputs CudaOps::normed(const Tensor<2>& x, View<const float, 1> norm, float eps, const CudaPackedMatrix& w,
                                  const std::int32_t* n_rows) {
-  if (!is_prepared(x, norm))
-    launch(stream_, x.shape[0], 128, 0, prepare_kernel, prepare(x, norm), x.as<const __nv_bfloat16>(), nullptr, n_rows);
+  float* scales = nullptr;
+  if (!is_prepared(x, norm)) {
+    const cuda::NextNorm next = prepare(x, norm);
+    if (stream_.hopper && x.shape[0] > kPreparedRows) scales = squares_.as<float>();
+    launch(stream_, x.shape[0], 128, scales ? next.n / next.columns * 4 : 0, prepare_kernel, next,
+           x.as<const __nv_bfloat16>(), nullptr, n_rows, scales, eps);
+  }
   prepared_.x = nullptr;  // one op reads it; then x is written anew
-  return inputs_of(prepared_.next, eps, w, n_rows, x.shape[0]);
+  cuda::GemmInputs inputs = inputs_of(prepared_.next, eps, w, n_rows, x.shape[0]);
+  inputs.scale.ready = scales;
+  return inputs;
 }
 
 }  // namespace monograph

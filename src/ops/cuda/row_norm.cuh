@@ -64,24 +64,25 @@ __device__ __forceinline__ float warp_sum(float x) {
   return x;
 }
 
-/// What rows first .. first + kBatch - 1 of a product of `rows` are multiplied by, known to the warp that asks; of rows
-/// that do not exist, anything.
+/// What rows first .. first + kBatch - 1 of a product of `rows` rows of k values are multiplied by, known to the warp
+/// that asks; of rows that do not exist, anything. `of`: the rows of x that they are, null for the same.
 template <int kBatch>
-__device__ __forceinline__ void row_scales(const GemmInputs& in, int first, int rows, float (&scales)[kBatch]) {
-  const int n = in.k / 32;
+__device__ __forceinline__ void row_scales(const RowScale& from, int k, const std::int32_t* of, int first, int rows,
+                                           float (&scales)[kBatch]) {
+  const int n = k / 32;
   int at[kBatch];
 #pragma unroll
   for (int b = 0; b < kBatch; ++b) {
     const int m = max(min(first + b, rows - 1), 0);
-    at[b] = (in.rows ? max(in.rows[m], 0) : m) * n + threadIdx.x % 32;
+    at[b] = (of ? max(of[m], 0) : m) * n + threadIdx.x % 32;
     scales[b] = 0.0f;
   }
-  if (in.scale.columns == 32) {
+  if (from.columns == 32) {
 #pragma unroll 1
     for (int g = threadIdx.x % 32; g < n; g += 32)
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
-        scales[b] += in.scale.squares[at[b]];
+        scales[b] += from.squares[at[b]];
         at[b] += 32;
       }
   } else {
@@ -89,14 +90,14 @@ __device__ __forceinline__ void row_scales(const GemmInputs& in, int first, int 
     for (int g = threadIdx.x % 32; g < n; g += 32)
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
-        const float4 p = reinterpret_cast<const float4*>(in.scale.squares)[at[b]];
+        const float4 p = reinterpret_cast<const float4*>(from.squares)[at[b]];
         scales[b] += (p.x + p.y) + (p.z + p.w);
         at[b] += 32;
       }
   }
 #pragma unroll
   for (int b = 0; b < kBatch; ++b)
-    scales[b] = rsqrtf(fmaf(warp_sum(scales[b]), 1.0f / static_cast<float>(in.k), in.scale.eps));
+    scales[b] = rsqrtf(fmaf(warp_sum(scales[b]), 1.0f / static_cast<float>(k), from.eps));
 }
 
 /// The same of rows first .. first + n_rows - 1 by several warps, to `to` in shared memory.
@@ -106,7 +107,7 @@ __device__ __forceinline__ void leave_row_scales(const GemmInputs& in, int first
 #pragma unroll 1
   for (int i = warp * kBatch; i < n_rows; i += n_warps * kBatch) {
     float scales[kBatch];
-    row_scales(in, first + i, rows, scales);
+    row_scales(in.scale, in.k, in.rows, first + i, rows, scales);
 #pragma unroll
     for (int b = 0; b < kBatch; ++b)
       if (threadIdx.x % 32 == b && i + b < n_rows) to[i + b] = scales[b];
