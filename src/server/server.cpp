@@ -188,8 +188,8 @@ void Server::Impl::finish() {
 
 void Server::Impl::run() {
   for (auto awake_until = Clock::now(); !io_.stopped();) {
-    const bool worked = io_.poll() > 0 || (Clock::now() >= awake_until && io_.run_one() > 0);
-    if (worked) awake_until = Clock::now() + std::chrono::microseconds(spin_us_);
+    const std::size_t n_done = Clock::now() < awake_until ? io_.poll() : io_.run_one();
+    if (n_done > 0) awake_until = Clock::now() + std::chrono::microseconds(spin_us_);
   }
 }
 
