@@ -247,24 +247,23 @@ int main(int argc, char** argv) {
               WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>,
               WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>, WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>,
               WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>, WideTile<128, 64, 1, 1, false, 4>,
-              WideTile<64, 32, 1, 1, true, 1, true>, WideTile<64, 64, 1, 1, true, 1, true>,
-              WideTile<64, 16, 1, 1, true, 1, true>>(rig);
+              DeepTile<64, 32, 1, 1, true>, DeepTile<64, 64, 1, 1, true>, DeepTile<64, 16, 1, 1, true>,
+              DeepTile<64, 64, 1, 2, true>, DeepTile<64, 96, 1, 1>>(rig);
   if (mode == "time") {
     const auto plain = [&](const char* what, int n, int k) {
       time_all<AddResidual, WideTile<64, 16, 1, 4, true>, WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true>,
                WideTile<64, 32, 1, 1, true>, WideTile<64, 16, 1, 1, true>, WideTile<128, 32, 1, 2, true>,
                WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>,
                WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>, WideTile<128, 64, 1, 1, false, 4>,
-               WideTile<64, 32, 1, 1, true, 1, true>, WideTile<64, 64, 1, 1, true, 1, true>,
-               WideTile<64, 16, 1, 1, true, 1, true>, WideTile<64, 64, 1, 2, true, 1, true>, WideTile<128, 256, 2, 1>>(
-          rig, what, n, k, AddResidual{rig.x, n});
+               DeepTile<64, 32, 1, 1, true>, DeepTile<64, 64, 1, 1, true>, DeepTile<64, 16, 1, 1, true>,
+               DeepTile<64, 64, 1, 2, true>>(rig, what, n, k, AddResidual{rig.x, n});
     };
     const auto gated = [&](const char* what, int n, int k) {
       time_all<GatedSilu, WideTile<64, 32, 1, 1>, WideTile<64, 96, 1, 1>, WideTile<128, 96, 1, 1>,
                WideTile<128, 48, 1, 1>, WideTile<64, 32, 1, 4>, WideTile<64, 48, 1, 4>, WideTile<64, 96, 1, 2>,
-               WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>,
-               WideTile<64, 32, 1, 1, false, 1, true>, WideTile<64, 96, 1, 1, false, 1, true>, WideTile<128, 192, 1, 2>,
-               WideTile<128, 96, 2, 1>, WideTile<128, 128, 2, 1>>(rig, what, n, k, GatedSilu{rig.x, n / 2});
+               WideTile<128, 96, 1, 2>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>, DeepTile<64, 32, 1, 1>,
+               DeepTile<64, 96, 1, 1>, WideTile<128, 192, 1, 2>, WideTile<128, 96, 2, 1>, WideTile<128, 128, 2, 1>>(
+          rig, what, n, k, GatedSilu{rig.x, n / 2});
     };
     const auto heads = [&](const char* what, int n, int k, int n_heads) {
       QkvEpilogue e{};
@@ -273,9 +272,8 @@ int main(int argc, char** argv) {
       e.q = e.k = e.v = rig.x;
       e.kv_locs = rig.locs;
       time_all<StoreHeads<128, false>, WideTile<64, 32, 1, 4>, WideTile<64, 64, 1, 2>, WideTile<128, 64, 1, 2>,
-               WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>,
-               WideTile<64, 64, 1, 2, false, 1, true>, WideTile<64, 128, 1, 1>, WideTile<64, 32, 1, 4, false, 1, true>>(
-          rig, what, n, k, {e});
+               WideTile<128, 128, 2, 1>, WideTile<128, 128, 1, 2>, WideTile<128, 256, 2, 1>, DeepTile<64, 64, 1, 2>,
+               WideTile<64, 128, 1, 1>, DeepTile<64, 32, 1, 4>>(rig, what, n, k, {e});
     };
     heads("qkv", 4096, 1024, 16), heads("qkv-8b", 6144, 4096, 32);
     plain("o", 1024, 2048), plain("down", 1024, 3072), gated("gate_up", 6144, 1024);

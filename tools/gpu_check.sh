@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.." || exit 1
 results=bench/results/${1:-h200}
 build=${BUILD:-build/cuda}
 configs=bench/configs
+tiny=tests/golden/models/width256-q4_k_m.gguf  # its rows are a multiple of 64 wide, as the kernels need them
 failed=0
 mkdir -p "$results"
 [ -n "${ONLY:-}" ] || rm -f "$results"/*.log "$results/check.txt"
@@ -65,8 +66,8 @@ stage 60 graph_test "$build/tests/graph_test" --gtest_filter='*cuda*'
 quote graph_test '^\[  (PASSED|FAILED)'
 # cuda_test in parts; `others` is whatever no other part names.
 tests bits 120 '*/Bits.*'
-tests replays 120 '*Replays.*:*/Poison.*'
-# A million rows: six times as many replays, on both paths. (R10)
+tests replays 120 '*Replays.*:*/Poison.*-*CG09_TenThousand*'
+# The random replays, six times as many as the test makes by itself: a million rows on both paths. (R10)
 stage 300 replay_rows env MONOGRAPH_REPLAYS=60000 "$build/tests/cuda_test" --gtest_filter='*CG09_TenThousand*'
 quote replay_rows '^\[  (PASSED|FAILED)|replays on'
 tests fidelity 120 '*Fidelity*'
@@ -93,16 +94,15 @@ stage 120 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=-
 quote smoke '^ok|^FAIL|step '
 # Sixteen clients with shared prefixes among running decodes, prompts above the largest bucket, streams, dropped connections.
 stage 180 traffic env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SERVE_FLAGS=--device cuda" \
-  MONOGRAPH_TINY_MODEL=tests/golden/models/width256-q4_k_m.gguf \
+  "MONOGRAPH_TINY_MODEL=$tiny" \
   "MONOGRAPH_TEST_MODEL=${MONOGRAPH_TEST_MODEL:-$configs/SmolLM2-135M}" python3 -B tests/e2e/traffic_test.py test_sixteen_clients \
   test_long_prompt_takes_three_replays test_streams_equal_whole_answers test_chat_streams_equal_whole_answers test_many_dropped_streams
 quote traffic '^ok|^FAIL'
 
-# Rows of the bug log, bad requests and 1,000 sampling settings among neighbours, over HTTP; by the tiny model whose rows are a
-# multiple of 64 wide, as the kernels need them.
+# Rows of the bug log, bad requests and 1,000 sampling settings among neighbours, over HTTP.
 for name in bug_log bad_requests sampling_http; do
   stage 180 "http_$name" env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SERVE_FLAGS=--device cuda --memory-fraction 0.3" \
-    MONOGRAPH_TINY_MODEL=tests/golden/models/width256-q4_k_m.gguf python3 -B "tests/e2e/${name}_test.py"
+    "MONOGRAPH_TINY_MODEL=$tiny" python3 -B "tests/e2e/${name}_test.py"
   quote "http_$name" '^ok|^FAIL'
 done
 

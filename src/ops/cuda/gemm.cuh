@@ -89,13 +89,13 @@ void launch_cheapest(cudaStream_t stream, const GemmInputs& in, const Epilogue& 
 }
 
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const AddResidual& epilogue) {
-  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 32, 1, 1, true, 1, true>,
-                  WideTile<64, 64, 1, 1, true, 1, true>, WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>,
-                  WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>,
-                  WideTile<64, 64, 1, 1, false, 4>, WideTile<128, 64, 1, 1, false, 4>>(stream, in, epilogue);
+  launch_cheapest<WideTile<64, 32, 1, 1, true>, DeepTile<64, 32, 1, 1, true>, DeepTile<64, 64, 1, 1, true>,
+                  WideTile<128, 32, 1, 2, true>, WideTile<128, 64, 2, 1, true>, WideTile<128, 128, 2, 1, true>,
+                  WideTile<128, 256, 2, 1>, WideTile<64, 32, 1, 1, false, 4>, WideTile<64, 64, 1, 1, false, 4>,
+                  WideTile<128, 64, 1, 1, false, 4>>(stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const GatedSilu& epilogue) {
-  launch_cheapest<WideTile<64, 32, 1, 1, true>, WideTile<64, 96, 1, 1, false, 1, true>, WideTile<128, 48, 1, 1>,
+  launch_cheapest<WideTile<64, 32, 1, 1, true>, DeepTile<64, 96, 1, 1>, WideTile<128, 48, 1, 1>,
                   WideTile<128, 96, 1, 1>, WideTile<128, 192, 2, 1>, WideTile<128, 256, 2, 1>>(stream, in, epilogue);
 }
 inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloat& epilogue) {
@@ -107,7 +107,7 @@ inline void gemm_wide(cudaStream_t stream, const GemmInputs& in, const StoreFloa
 template <int kHeadDim, bool kByIds>
 bool gemm_heads(cudaStream_t stream, const GemmInputs& in, const StoreHeads<kHeadDim, kByIds>& epilogue) {
   if (!is_narrow(in))
-    return try_cheapest<WideTile<64, 32, 1, 4, true>, WideTile<64, 64, 1, 2, true, 1, true>, WideTile<64, 96, 1, 2>,
+    return try_cheapest<WideTile<64, 32, 1, 4, true>, DeepTile<64, 64, 1, 2, true>, WideTile<64, 96, 1, 2>,
                         WideTile<128, 64, 1, 2, true>, WideTile<128, 128, 2, 1, true>, WideTile<128, 256, 2, 1>>(
         stream, in, epilogue);
   NarrowTuning tuning;

@@ -40,6 +40,10 @@ struct WideTile {
   static_assert(BM / CN >= 8 && BN / CM >= 8 && kCtas <= 8 && kStages >= 2);
 };
 
+/// A small tile with a long ring.
+template <int BM, int BN, int CM, int CN, bool kSegments = false>
+using DeepTile = WideTile<BM, BN, CM, CN, kSegments, 1, true>;
+
 /// Whether a tile sums the segments of these products as they are to be.
 template <typename Tile>
 bool sums_segments(int n, int k) {
