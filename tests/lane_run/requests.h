@@ -3,17 +3,17 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "engine/sequence.h"
+#include "tests/support/draw.h"
 #include "tests/support/lane.h"
 
 namespace monograph::lane_run {
 
-using Random = std::mt19937_64;
-inline int below(Random& random, int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); }
-inline bool one_in(Random& random, int n) { return below(random, n) == 0; }
+using testing::below;
+using testing::one_in;
+using testing::Random;
 
 /// All that changes bits: activation type, positions per token, tokens per block. One model and one oracle each.
 struct World {
