@@ -5,7 +5,8 @@
 #
 # BUILD=folder uses programs that are built already. ONLY="limits bits" runs these stages alone and adds to check.txt;
 # ONLY=list prints their names. LANE_SECONDS (600) and LANE_SEED (1) are those of lane_run; two runs of 300 s with two seeds
-# are as good as one of 600. MONOGRAPH_TEST_MODEL=file adds a real model to fidelity, bits, traffic and start.
+# are as good as one of 600. schedule_run makes SCHEDULES (100) schedules from FIRST_SCHEDULE (1) on, and begins none after
+# SCHEDULE_SECONDS (1100). MONOGRAPH_TEST_MODEL=file adds a real model to fidelity, bits, traffic and start.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 results=bench/results/${1:-h200}
@@ -58,7 +59,7 @@ if [ "${ONLY:-}" != list ]; then
   if [ -z "${BUILD:-}" ]; then
     cmake --preset cuda -DMONOGRAPH_TESTS=ON --log-level=WARNING || exit 1
     cmake --build --preset cuda -j "$(nproc)" \
-      --target graph_test cuda_test lane_run bench_limits attention_bench gemm_bench monograph || exit 1
+      --target graph_test cuda_test lane_run schedule_run bench_limits attention_bench gemm_bench monograph || exit 1
   fi
 fi
 
@@ -89,6 +90,10 @@ quote sm80_ptx '^\[  (PASSED|FAILED)|positions equal|settings over'
 stage $((${LANE_SECONDS:-600} + 60)) lane_run "$build/tests/lane_run" --device cuda --steps 1000000000 \
   --seconds "${LANE_SECONDS:-600}" --seed "${LANE_SEED:-1}"
 quote lane_run 'lane_run|requests=|statuses|FAILED|replay:'
+# A thousand prompts under a hundred schedules, each an engine of its own: one answer each. (R11)
+stage $((${SCHEDULE_SECONDS:-1100} + 60)) schedule_run "$build/tests/schedule_run" --device cuda --model "$tiny" --prompts 1000 \
+  --schedules "${SCHEDULES:-100}" --first "${FIRST_SCHEDULE:-1}" --seconds "${SCHEDULE_SECONDS:-1100}"
+quote schedule_run 'schedule_run|schedules=|tokens=|FAILED|engine:'
 stage 120 smoke env "MONOGRAPH_BINARY=$build/monograph" "MONOGRAPH_SMOKE_FLAGS=--device cuda --memory-fraction 0.3" MONOGRAPH_SMOKE_LAYERS=512 \
   python3 -B tests/e2e/smoke_test.py
 quote smoke '^ok|^FAIL|step '

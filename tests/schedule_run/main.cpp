@@ -72,7 +72,7 @@ World world_of(const Arguments& a) {
   return {.device = a.device,
           .model = a.model,
           .dtype = a.activation_dtype == "float32" ? DType::kF32 : DType::kBF16,
-          .block_size = a.device == "cpu" ? 16 : 64,
+          .block_size = a.device == "cpu" ? 8 : 64,
           .config = open_model(a.model)->config()};
 }
 

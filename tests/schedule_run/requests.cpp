@@ -12,6 +12,7 @@ using testing::one_in;
 using testing::Random;
 
 constexpr int kPrefixes = 6;
+constexpr int kMaxOutput = 16, kMaxLongOutput = 100;  ///< Long ones outgrow the blocks they were admitted with.
 
 float tenths(Random& random, int least, int most) {
   return 0.1f * static_cast<float>(least + below(random, most - least + 1));
@@ -38,11 +39,12 @@ std::vector<TokenId> make_prompt(const PromptShape& shape, std::uint64_t seed, R
   return prompt;
 }
 
-void choose_sampling(const PromptShape& shape, Random& random, SamplingParams& s) {
+void choose_sampling(const PromptShape& shape, int prompt_len, Random& random, SamplingParams& s) {
   constexpr int kTop[] = {0, 3, kMaxLogprobs};
   s.seed = random();
   s.logprobs = kTop[below(random, 3)];
-  s.max_tokens = 1 + below(random, kMaxOutput);
+  s.max_tokens =
+      1 + below(random, one_in(random, 8) ? std::min(kMaxLongOutput, kMaxSequence - prompt_len) : kMaxOutput);
   if (s.temperature > 0) {
     s.temperature = tenths(random, 2, 15);
     if (one_in(random, 3)) s.top_k = 1 + below(random, shape.vocab_size);
@@ -67,7 +69,7 @@ Request make_request(const PromptShape& shape, std::uint64_t seed, std::uint64_t
   Request request;
   request.prompt_ids = make_prompt(shape, seed, random);
   request.sampling.temperature = number % 2 == 0 ? 0.0f : 1.0f;
-  choose_sampling(shape, random, request.sampling);
+  choose_sampling(shape, static_cast<int>(request.prompt_ids.size()), random, request.sampling);
   if (one_in(random, 10)) request.n = 2;  // siblings share the prompt
   if (one_in(random, 12)) request.cache_salt = "other";
   return request;

@@ -6,8 +6,8 @@
 
 namespace monograph::schedule_run {
 
-constexpr int kMaxPrompt = 300, kMaxOutput = 16;
-constexpr int kMaxSequence = 320;  ///< A multiple of each block size that holds them.
+constexpr int kMaxPrompt = 300;
+constexpr int kMaxSequence = 320;  ///< Prompt and output; a multiple of each block size.
 
 struct PromptShape {
   int vocab_size = 0, block_size = 0;

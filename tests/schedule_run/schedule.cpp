@@ -17,7 +17,8 @@ using testing::below;
 using testing::one_in;
 using testing::Random;
 
-constexpr std::size_t kMostOthers = 8;  ///< Their outputs are long: they take blocks until somebody is preempted.
+constexpr std::size_t kMostOthers =
+    8;  ///< Open at once. Their outputs are long: they grow until somebody is preempted.
 
 EngineConfig base(const World& world) {
   EngineConfig config;
@@ -54,9 +55,10 @@ void draw_graphs(EngineConfig& config, Random& random) {
     config.enable_cuda_graph = false;
   else if (one_in(random, 8))
     config.enable_prefill_cuda_graph = false;
-  if (!one_in(random, 3))
-    config.prefill_capture_buckets =
-        draw_ladder(random, 1 + below(random, 5), one_in(random, 3) ? 1 : 16, kMaxSequence);
+  if (!one_in(random, 3)) {
+    const int unit = one_in(random, 3) ? 1 : 16;
+    config.prefill_capture_buckets = draw_ladder(random, 1 + below(random, 5), unit, kMaxSequence);
+  }
   if (one_in(random, 2)) config.decode_capture_buckets = draw_ladder(random, 1 + below(random, 4), 1, config.max_seqs);
   if (!one_in(random, 3)) config.prefill_cuda_graph_max_requests = 1 + below(random, config.max_seqs + 2);
   if (one_in(random, 4)) config.prefill_graph_policy = GraphPolicy::kMeasured;
@@ -81,7 +83,7 @@ class Traffic {
       arrive();
       if (one_in(random_, 2) && others_.size() < std::min(crowd_, kMostOthers))
         others_.push_back(engine_.submit(make_other()));
-      if (!others_.empty() && one_in(random_, 6)) let_go(counts);
+      if (!others_.empty() && one_in(random_, 12)) let_go(counts);
       if (!order_.empty() && one_in(random_, 4)) continue;
       for (int n = 1 + below(random_, burst_); n > 0 && !open_.empty(); --n) finish(counts, answered);
     }
@@ -182,7 +184,7 @@ EngineConfig draw_config(const World& world, Random& random) {
   config.audit = one_in(random, 2);
   const int whole = kMaxSequence / world.block_size;
   config.kv_cache_bytes =
-      cache_bytes(world, config, one_in(random, 2) ? below(random, 6) : below(random, whole * config.max_seqs));
+      cache_bytes(world, config, one_in(random, 2) ? below(random, 3) : below(random, whole * config.max_seqs));
   return config;
 }
 

@@ -18,7 +18,7 @@ namespace monograph::schedule_run {
 struct World {
   std::string device = "cpu", model;
   DType dtype = DType::kF32;
-  int block_size = 16;
+  int block_size = 8;
   ModelConfig config;  ///< The model's.
 };
 
